@@ -55,7 +55,7 @@ __attribute__((constructor(101))) void check_room_to_start() {
   std::_Exit(kRunFailed);
 }
 
-// Of a mapped file: no read fails that could tell.
+// Handles SIGBUS of a mapped file, where no read fails that could report the error.
 extern "C" void end_where_a_file_was_cut(int /*signal*/) {
   constexpr std::string_view kText =
       "lpmm: a file that is being read was cut off, or its disk fails; put it back, then go on (--resume)\n";

@@ -73,7 +73,7 @@ constexpr Kind kDistilled{
     "activation"};
 constexpr double kEpsilon = 1e-12;  // of norms, where no configuration says another: DistilBERT's never does
 
-// Of published weights; null: none of them.
+// The kind of the published weights at `path`; null: none of these.
 const Kind* kind_at(const std::string& path) {
   if (!PublishedConfig::is_beside(path)) return nullptr;
   const std::string type = PublishedConfig(PublishedConfig::beside(path)).text("model_type");

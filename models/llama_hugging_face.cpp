@@ -72,7 +72,7 @@ void read_rotary(const PublishedConfig& config, ModelConfig& model) {
   model.set("rope_high", rope.positive("high_freq_factor", 4));
 }
 
-// Of each layer whether it has rotary positions, in spite of what the list is called: 1 or 0.
+// For each layer, 1 if it has rotary positions and 0 if not, in spite of what the list is called.
 Json turned_layers(std::int64_t layers, std::int64_t unturned_every) {
   Json turned = Json::array();
   for (std::int64_t i = 1; i <= layers; ++i) turned.push_back(i % unturned_every == 0 ? 0 : 1);

@@ -36,7 +36,7 @@ class PublishedTensors {
   explicit PublishedTensors(const std::string& path);
 
   const std::string& path() const { return path_; }  // for messages: the file, or the index
-  // Of that name, or of that name behind the prefix.
+  // The tensor of that name, or of that name behind the prefix.
   Place find(const std::string& name, std::string_view prefix = {}) const;
   std::vector<Place> all() const;
 

@@ -28,7 +28,7 @@ bool is_vit(const std::string& path) {
   return has_published_tensors(path, {"patch_embed.proj.weight", "cls_token"});
 }
 
-// That config.json says; 0: it does not.
+// The number of heads that config.json says; 0: it does not.
 std::int64_t heads_beside(const std::string& path) {
   const std::string beside = PublishedConfig::beside(path);
   if (!PublishedConfig::is_beside(path)) return 0;

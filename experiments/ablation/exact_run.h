@@ -17,7 +17,7 @@ void train_exactly(
     const AblationOptions& options, const std::vector<std::string>& settings, int percent,
     const std::function<void(const ModelMemory& memory, std::int64_t step, std::int64_t total)>& look);
 
-// Of a role that is stored in fp32.
+// The values of a role that is stored in fp32.
 std::vector<float> exact_values(const ModelMemory& memory, int tensor, Role role);
 
 }  // namespace lpmm

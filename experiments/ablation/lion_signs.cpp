@@ -24,7 +24,7 @@ std::vector<Spec> specs_of() {
   return specs;
 }
 
-// Of the matrices: what they were before a step, and the gradient that Lion's average took in it.
+// For each matrix, Lion's average before a step and the gradient that the average took in during the step.
 class Gradients {
  public:
   template <class Use>

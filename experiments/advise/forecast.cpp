@@ -150,7 +150,7 @@ std::vector<Spec> candidates(bool (*wanted)(Format), std::initializer_list<int> 
   }
   return out;
 }
-// Those that the forecasts cover.
+// The specs that the forecasts cover.
 std::vector<Spec> parameter_candidates() {
   return candidates([](Format f) { return f.map == Map::kLinear; }, {64, 128, 256, 512}, StepMode::kSticky);
 }

@@ -13,13 +13,13 @@
 
 namespace lpmm {
 
-// Of a sample of one tensor, at the peak learning rate.
+// What was measured on a sample of one tensor, at the peak learning rate.
 struct TensorProbe {
   static constexpr std::int64_t kUnit = 64;  // elements of a block here; larger ones are made of several
 
   TensorInfo info;
   std::int64_t sampled = 0;  // elements looked at
-  // Of each block, means over the steps: the largest |parameter|; sums over elements of |update| and
+  // For each block, means over the steps: the largest |parameter|, and the sums over elements of |update| and
   // update^2.
   std::vector<double> largest, moves, squares;
   double mean_gradient = 0;   // root mean square over elements of what the microbatches agree on

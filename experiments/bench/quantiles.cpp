@@ -83,7 +83,7 @@ class QuantileBench {
     rows_.push_back({method, count, nano * best.wall, nano * best.processors, 0, rank_error});
   }
 
-  // What is sorted stays, for the rank errors of the others.
+  // The sorted values stay, for the rank errors of the others.
   template <class Sort>
   double measure_sort(std::string_view method, std::int64_t count, int repetitions, const Sort& sort) {
     Seconds best;

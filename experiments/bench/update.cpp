@@ -131,7 +131,7 @@ std::vector<std::int64_t> shape_of(std::int64_t elements) {
   return {rows, elements / rows};
 }
 
-// Those that the watch keeps of each element.
+// The number of peaks that the watch keeps of each element.
 int watched_peaks(const TensorInfo& info, const OptimizerConfig& optimizer) {
   Policy policy = make_policy(kPlainPreset);
   policy.keeps_peaks = true;

@@ -44,8 +44,8 @@ struct CodecBenchRow {
   Codec codec;
   CodecSpeed encode, decode;  // from and to fp32
   CodecSpeed decode_bf16;     // panel after panel into the same room, as training reads a weight
-  // Of an fp32 contribution into what is stored, as the second microbatch does; 0 where no gradient is stored
-  // so.
+  // Folding an fp32 contribution into what is stored, as the second microbatch does; 0 where no gradient is
+  // stored so.
   CodecSpeed fold;
 };
 std::vector<CodecBenchRow> bench_codec(const std::vector<Codec>& codecs, std::int64_t elements,

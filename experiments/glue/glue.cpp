@@ -118,7 +118,7 @@ std::vector<Json> read_lines(const std::string& path) {
   return lines;
 }
 
-// Of every task that has ended, in the order of their names, PyTorch's behind our own.
+// The results of every task that has ended, in order of their names, PyTorch's after our own.
 std::vector<Result> read_results(const GlueExperiment& o) {
   std::vector<fs::path> parts;
   for (const auto& entry : fs::directory_iterator(o.grid.folder)) {

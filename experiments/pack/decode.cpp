@@ -43,7 +43,7 @@ struct JpegErrors {
   std::jmp_buf back;
   char text[JMSG_LENGTH_MAX];
 };
-// What comes after the first follows from it.
+// Keeps the first error: those after it follow from it.
 void keep_first(j_common_ptr info, JpegErrors& errors) {
   if (errors.text[0] == '\0') info->err->format_message(info, errors.text);
 }
@@ -136,8 +136,8 @@ DecodedPicture decode_png(std::span<const std::uint8_t> file, const std::string&
   return picture;
 }
 
-// What `out` places, from `first` on, of `scaled` in all take from `size` places in a row: the first, and
-// weights that add up to 1.
+// For each of `out` places from `first` on, of `scaled` in all: what it takes from `size` places in a row, as
+// the first of them and weights that add up to 1.
 struct Share {
   std::ptrdiff_t first;
   std::vector<double> weights;

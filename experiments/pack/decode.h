@@ -14,9 +14,9 @@ struct DecodedPicture {
   std::vector<std::uint8_t> pixels;
 };
 
-// Of a JPEG or PNG, told apart by their first bytes. Grey becomes colour; what shines through is black.
-// Throws RunError that begins with `name`: neither of them, damaged or cut off, without colours (CMYK), a
-// side above 32,767 or more than 2^28 pixels.
+// Decodes a JPEG or PNG, told apart by their first bytes. Grey becomes colour; transparency is drawn over
+// black. Throws RunError that begins with `name`: neither of them, damaged or cut off, without colours
+// (CMYK), a side above 32,767 or more than 2^28 pixels.
 DecodedPicture decode_picture(std::span<const std::uint8_t> file, const std::string& name);
 
 // The middle side x side pixels of the picture whose shorter side was scaled to `scale_to`, at least `side`.

@@ -17,10 +17,10 @@ struct ChartSeries {
   std::string title;  // empty: not in the key
   std::string style;  // gnuplot's, after `with`
   std::vector<std::pair<double, double>> points;
-  // Of each point, or none: the ends of its bar, or of the band between them (filledcurves).
+  // One for each point, or none: the ends of its bar, or of the band between them (filledcurves).
   std::vector<std::pair<double, double>> bounds = {};
-  // Of each point, or none: the number in the unit square around it and the square's colour, 0xRRGGBB.
-  // `style` is of the squares: "boxxyerror lc rgb variable".
+  // One for each point, or none: the number in the unit square around it and the square's colour, 0xRRGGBB.
+  // `style` is then that of the squares: "boxxyerror lc rgb variable".
   std::vector<std::pair<double, std::uint32_t>> heat = {};
   bool has_heat_labels = true;  // the numbers are written into the squares
 };

@@ -36,7 +36,7 @@ std::vector<NamedScore> scores_in(const Json& record) {
   const Json& scores = object_in(record, "scores");
   for (const auto& [name, value] : scores.items()) out.push_back({name, number_in(scores, name)});
   if (!out.empty()) return out;
-  // Of a run that was never tested there is none.
+  // The record of a run that was never tested has neither.
   for (const char* key : {"test_accuracy", "accuracy"}) {
     if (record.contains(key)) out.push_back({"accuracy", number_in(record, key)});
   }
@@ -64,7 +64,8 @@ std::optional<double> score_in(const Json& record, std::string_view name) {
 
 namespace {
 
-// Of every role, in records of underflow: the tag's first part, and its key there.
+// The values that underflow records hold for every role: the first part of the tag, and the key in the
+// record.
 constexpr std::pair<const char*, const char*> kRoleTags[] = {{"underflow", "share"},
                                                              {"saturated", "saturated"},
                                                              {"relative_error", "relative_error"},

@@ -40,7 +40,7 @@ double doublings_of(const WatchPicture& of, const Look& look, std::size_t tensor
   return most;
 }
 
-// Those that moved, in their order, and then the rest, as many as can be shown.
+// The tensors that moved, in their order, and then the rest, as many as can be shown.
 std::vector<std::size_t> shown_tensors(const WatchPicture& of) {
   std::vector<std::size_t> shown;
   for (const Move& move : of.moves) shown.push_back(move.tensor);

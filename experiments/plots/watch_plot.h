@@ -18,7 +18,7 @@ struct WatchPicture {
   std::string left_out;           // whose
   std::span<const Move> moves;    // their tensors come first, from the top
 };
-// Of each tensor and step the measure that is furthest above its usual value, in doublings.
+// For each tensor and step, the measure that is furthest above its usual value, in doublings.
 Picture watch_picture(const WatchPicture& of);
 
 }  // namespace lpmm

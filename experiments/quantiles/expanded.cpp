@@ -9,7 +9,8 @@ namespace lpmm {
 namespace {
 
 constexpr double kParts = 16;  // of 1, in which powers are held
-// Of E4M3's largest value to its smallest that is not 0 after rounding down by half, as COAT takes it.
+// The octaves from E4M3's smallest value that is not 0 after rounding down by half to its largest, as COAT
+// takes it.
 const double kOctaves = std::log2(448.0 * 448.0 / 2);
 
 }  // namespace

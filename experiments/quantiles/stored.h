@@ -26,11 +26,11 @@ class Stored {
 
   virtual std::string name() const = 0;
   virtual bool is_signed() const = 0;
-  // Of an array of so many elements, steps and code books included.
+  // The bits per element of an array of so many elements, steps and code books included.
   virtual double bits_per_element(std::int64_t elements) const = 0;
   // after <- what is stored of `before`, the elements from `first` on, a multiple of kStoredChunk.
   virtual void store(std::int64_t first, std::span<const float> before, std::span<float> after) = 0;
-  // Of the last chunk, one code per element, as the integer it stands for.
+  // The codes of the last chunk, one per element, each as the integer it stands for.
   virtual const char* code_type() const = 0;  // as an .npy file names it
   virtual void write_codes(File& file) const = 0;
 };

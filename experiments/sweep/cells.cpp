@@ -53,7 +53,7 @@ std::string group_name(const std::string& config, const std::string& preset, con
   return file_name(name);
 }
 
-// That the baseline can be told from other cells, and that no key is varied twice.
+// Checks that the baseline can be told from other cells, and that no key is varied twice.
 void check_axes(const SweepGrid& grid) {
   for (const SweepAxis& axis : grid.axes) {
     const std::vector<std::string> keys = keys_of(axis);
@@ -113,7 +113,7 @@ std::string key_of(const std::string& setting) {
 
 using Keys = std::set<std::string>;
 
-// Of a cell's settings, those that its optimizer does not have.
+// The keys of a cell's settings that its optimizer does not have.
 Keys foreign_keys(const SweepCell& cell) {
   const std::vector<std::string> names = foreign_settings(cell.config_path, cell.options);
   return {names.begin(), names.end()};
@@ -134,7 +134,7 @@ Keys taken_keys(const SweepGrid& grid, const std::vector<Choice>& grid_choices) 
   return taken;
 }
 
-// What no cell takes stays, and is refused where the cell's config is read.
+// A setting that no cell takes stays, and is refused where the cell's config is read.
 void leave_out_foreign(SweepCell& cell, const Keys& taken) {
   cell.settings = cell.options.settings;
   const Keys foreign = foreign_keys(cell);

@@ -78,7 +78,7 @@ std::string interval_text(const Interval& value) {
 }
 
 // Says of every expectation whether it is met by all its rows, which do not meet it and which leave it open.
-// What has no number, because no run of it came to an end or the loss of one is none, does not meet it.
+// A row without a number, as no run of it came to an end or a loss is not a number, does not meet it.
 void judge(const GridPart& part, std::span<const GridRow> rows) {
   for (const Expectation& e : part.expected) {
     GridRows all = with_fields(rows, e.rows.only);
@@ -104,7 +104,7 @@ void judge(const GridPart& part, std::span<const GridRow> rows) {
   }
 }
 
-// That no two rows of a heat map have one place.
+// Checks that no two rows of a heat map have the same place.
 void check_heat(const GridPart& part, const ChartRequest& chart, std::span<const GridRow> rows) {
   std::vector<std::string> place = chart.panels;
   place.insert(place.end(), {chart.x, chart.heat});
@@ -121,7 +121,7 @@ void check_heat(const GridPart& part, const ChartRequest& chart, std::span<const
   }
 }
 
-// That charts and expectations speak of what the runs will have.
+// Checks that charts and expectations speak of what the runs will have.
 void check_names(const GridPart& part, std::span<const GridRow> rows, bool quick) {
   const KnownNames names(part, rows);
   for (const ChartRequest& chart : part.charts) {

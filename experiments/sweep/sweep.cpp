@@ -156,7 +156,7 @@ const std::vector<Column> kTextColumns = {
     {"high", "gap_high_95", "/test_loss_gap/high_95", 4},
 };
 
-// Of groups that are judged by one score, and may have others.
+// The columns for groups that are judged by one score and may have others.
 std::vector<Column> score_columns(const std::vector<std::string>& names) {
   std::vector<Column> columns;
   if (names.empty()) {  // each by its own

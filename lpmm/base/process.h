@@ -23,7 +23,8 @@ int exit_code(int status);
 // Waits for the end.
 int wait_process(pid_t process);
 
-// What it prints, once it has ended. Throws RunError where it cannot start or ends with another code than 0.
+// The output of a program, once it has ended. Throws RunError where it cannot start or ends with another code
+// than 0.
 std::string output_of(const std::vector<std::string>& arguments);
 
 // The arguments as one would type them in a shell, and a path that cannot be taken for an option there.

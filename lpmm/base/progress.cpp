@@ -33,7 +33,7 @@ namespace {
 
 constexpr std::size_t kAnyWidth = std::numeric_limits<std::size_t>::max();
 
-// That a line may fill without a wrap; the terminal may be resized at any time.
+// The columns that a line may fill without wrapping; the terminal may be resized at any time.
 std::size_t terminal_columns() {
   winsize size{};
   const bool known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;

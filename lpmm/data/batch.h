@@ -48,8 +48,8 @@ class DataSource {
   // Microbatch `microbatch` of step `index` of `epoch`.
   virtual void make_batch(const BatchPlan& plan, std::int64_t epoch, std::int64_t index, int microbatch,
                           Batch& out) const = 0;
-  // What the set is scored by besides loss and accuracy, from a model's outputs for all test examples in
-  // order; empty where that is all.
+  // The scores of the set besides loss and accuracy, from a model's outputs for all test examples in order;
+  // empty where there are none.
   using Scores = std::vector<std::pair<std::string, double>>;
   virtual Scores score(std::span<const float> /*outputs*/) const { return {}; }
   virtual bool has_scores() const { return false; }

@@ -120,7 +120,7 @@ void read_merges(const std::string& path, Gpt2Files& files) {
   }
 }
 
-// Of what the files say, however their JSON is spelled.
+// The checksum of what the files say, however their JSON is spelled.
 std::uint32_t checksum(const Gpt2Files& files) {
   std::string text;
   for (const std::string& token : files.tokens) text += fmt::format("{}:{}", token.size(), token);

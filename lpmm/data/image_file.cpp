@@ -50,7 +50,7 @@ struct ImagePlaces {
   throw RunError(fmt::format("{}: {}", path, what));
 }
 
-// Of a file of that length.
+// Reads the header of a file and checks it against the file's length.
 ImageHeader read_image_header(const std::string& path, const File& file) {
   ImageHeader h;
   const std::uint64_t bytes = file.size();

@@ -66,7 +66,7 @@ class TextData : public DataSource {
   std::int64_t size() const;  // tokens in all
   std::int64_t bytes() const;
   std::int64_t loading_bytes() const { return loading_bytes_; }  // of memory, while it was read
-  // Of all tokens; of a long token file, of a million in a thousand places.
+  // The checksum of all tokens or, for a long token file, of a million tokens at a thousand places.
   std::uint32_t checksum() const;
   const TextOptions& options() const { return options_; }
   const Tokenizer* tokenizer() const { return tokenizer_.get(); }

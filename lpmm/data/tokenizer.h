@@ -44,9 +44,9 @@ class Tokenizer {
   // One of GPT-2's words takes about 50 bytes per byte meanwhile.
   virtual std::size_t encode_from(std::string_view text, std::size_t first, std::size_t until,
                                   std::vector<std::int32_t>& ids) const = 0;
-  // Bytes; of ids that were not encoded from a text they need not be UTF-8. `begins`: the ids begin a text,
-  // where some tokenizers leave out a space; else they go on with one. Throws UsageError for an id past the
-  // vocabulary.
+  // Returns bytes, which need not be UTF-8 for ids that were not encoded from a text. `begins`: the ids begin
+  // a text, where some tokenizers leave out a space; otherwise they continue one. Throws UsageError for an id
+  // past the vocabulary.
   std::string decode(std::span<const std::int32_t> ids, bool begins = true) const;
   // What make_tokenizer needs: {"kind": "bytes"}, {"kind": "characters", "characters": all in order of id},
   // {"kind": "words", "words": all in order of id}, or of tokenizers in files {"kind": "gpt2" or what the
@@ -55,11 +55,11 @@ class Tokenizer {
   // The id that ends a document, where there is one. For gpt2 its name in a text is text; a tokenizer.json
   // takes its special tokens out of a text.
   virtual std::optional<std::int32_t> end_of_text() const { return std::nullopt; }
-  // What its models expect before a text, as a Llama its <s>. encode() does not give it.
+  // The tokens that its models expect before a text, such as a Llama's <s>. encode() does not add them.
   virtual std::vector<std::int32_t> before_text() const { return {}; }
-  // That of the language which a translator writes, where it is another; ids mean the same.
+  // The tokenizer of the language that a translator writes, where it is another; ids mean the same.
   virtual const Tokenizer& target() const { return *this; }
-  // What its translators begin with, where that is not the end of a text.
+  // The token that its translators begin with, where that is not the end of a text.
   virtual std::optional<std::int32_t> before_translation() const { return std::nullopt; }
 
  protected:
@@ -68,7 +68,7 @@ class Tokenizer {
 
  private:
   virtual std::string first_bytes(std::int32_t id) const { return tokens_[static_cast<std::size_t>(id)]; }
-  // What becomes of the bytes of a text that was decoded from its beginning.
+  // The final form of a text that was decoded from its beginning.
   virtual std::string finished(std::string text) const { return text; }
 
   std::vector<std::string> tokens_;
@@ -79,20 +79,20 @@ std::unique_ptr<Tokenizer> make_byte_tokenizer();
 // One id for each distinct character (code point) of `text`, in code point order. Throws UsageError where the
 // text is empty or not UTF-8.
 std::unique_ptr<Tokenizer> make_character_tokenizer(std::string_view text);
-// What lies between white space, the `most` most frequent (0: all), the earlier of equals first; a line end
-// is <eos>, the rest <unk>. Decoded words have a space behind them. Throws UsageError where the text is empty
-// or not UTF-8.
+// A word is what lies between white space. Keeps the `most` most frequent (0: all), the earlier of equals
+// first; a line end is <eos>, the rest <unk>. Decoded words are followed by a space. Throws UsageError where
+// the text is empty or not UTF-8.
 std::unique_ptr<Tokenizer> make_word_tokenizer(std::string_view text, std::int64_t most);
 // The same of words as describe() lists them. Throws RunError where they are not such a list.
 std::unique_ptr<Tokenizer> make_word_tokenizer(std::string_view listed);
 // GPT-2's, or one like it, from `folder`/encoder.json and `folder`/vocab.bpe as OpenAI wrote them, or under
 // Hugging Face's names. Throws RunError naming the file and what is wrong with it.
 std::unique_ptr<Tokenizer> load_gpt2_tokenizer(const std::string& folder);
-// Of a tokenizer.json, BERT's vocab.txt or a SentencePiece model, or a folder that holds one of them or
+// Loads a tokenizer.json, BERT's vocab.txt or a SentencePiece model, or a folder that holds one of them or
 // Marian's files. Throws RunError naming the file and the part of it that is wrong or not supported.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path);
-// What load_tokenizer takes of a folder: the file, or the folder where it holds Marian's; empty where there
-// is none.
+// The path that load_tokenizer takes for a folder: the file, or the folder itself where it holds Marian's
+// files; empty where there is none.
 std::string tokenizer_in(const std::string& folder);
 // The files that load_tokenizer reads of it; empty where there are none.
 std::vector<std::string> tokenizer_paths(const std::string& path);

@@ -20,7 +20,7 @@ Character first_character(std::string_view bytes);
 std::size_t first_bad_byte(std::string_view text);
 // Throws UsageError naming the offset where it is not good.
 Character character_at(std::string_view text, std::size_t at);
-// Of all that start in [first, end).
+// Checks all characters that start in [first, end); throws as character_at() does.
 void check_utf8(std::string_view text, std::size_t first, std::size_t end);
 
 std::string utf8(char32_t code);

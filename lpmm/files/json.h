@@ -13,7 +13,7 @@ using Json = nlohmann::ordered_json;
 // the stack.
 Json parse_json(const std::string& text);
 
-// Of a file of at most `limit` bytes. Throws RunError naming it.
+// Reads a file of at most `limit` bytes. Throws RunError naming it.
 Json read_json(const std::string& path, std::uint64_t limit);
 
 // A count that a file holds, which may say anything: an integer of 0 to 2^62, so that a run can add to it.

@@ -42,8 +42,9 @@ struct GradientSquares {
   double all = 0;
 };
 
-// Of one step. A tensor's gradient is to be multiplied by its factor: its history's, times clip_factor, which
-// looks at what the histories leave, so that a spike of one tensor does not make the others' gradients small.
+// The factors of one step. A tensor's gradient is to be multiplied by its own: its history's times
+// clip_factor, which is computed after the histories, so that a spike of one tensor does not shrink the
+// others' gradients.
 struct Clip {
   std::vector<double> factors;
   double clip_factor = 1;

@@ -107,7 +107,8 @@ std::vector<Part> parts_of(const ModelMemory& memory, const MemoryFile& kind) {
   return out;
 }
 
-// Of bf16 all bits tell whether it is a step, of fp32 the upper half.
+// Whether all of these are valid steps: a bf16 step is checked by all its bits, an fp32 step by its upper
+// half.
 bool are_steps(std::span<const std::byte> bytes, const Part& part) {
   const std::size_t width = part.dtype == "F32" ? 4 : 2;
   for (std::size_t at = width - 2; at < bytes.size(); at += width) {

@@ -224,7 +224,7 @@ void ModelMemory::State::apply(int tensor, std::int64_t first, std::span<const f
   device.update({&update, 1});
 }
 
-// Where gradients of some elements are missing, the step is another than with an accumulator.
+// If gradients of some elements are missing, the step differs from one with an accumulator.
 void ModelMemory::State::check_finished() const {
   for (int i = 0; i < static_cast<int>(tensors.size()); ++i) {
     const Tensor& t = tensors[static_cast<std::size_t>(i)];

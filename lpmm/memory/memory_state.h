@@ -21,7 +21,7 @@ namespace lpmm {
 // Ranges of elements, joined where they meet.
 class Ranges {
  public:
-  // Whether it has some of them.
+  // Whether it has any of the elements [first, end).
   bool meets(std::int64_t first, std::int64_t end) const {
     const auto next = ends_.lower_bound(first);
     if (next != ends_.end() && next->first < end) return true;
@@ -59,8 +59,8 @@ struct ModelMemory::State {
     bool exempt = false, frozen = false;
     bool folds_into_momentum = false;
     bool at_once = false;  // gradients of it are applied at once
-    // Of the step under way: whether a gradient was folded, and the elements that took their last one, by
-    // which they were updated, or whose squares are of the norm that is clipped to.
+    // In the step under way: whether a gradient was folded, and the elements that took their last gradient,
+    // so that they were updated by it or their squares are in the norm that is clipped to.
     bool folded = false;
     Ranges finished;
     RoleArray<kernels::RoleView> view;

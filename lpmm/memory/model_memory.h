@@ -42,12 +42,12 @@ struct TensorStats {
   RoleArray<kernels::ChangeStats> role;
 };
 
-// What ModelMemory refuses: throws UsageError where these do not go together, or cannot be stored.
+// Throws UsageError for what ModelMemory refuses: what does not go together, or cannot be stored.
 void check_model_memory(std::span<const TensorInfo> tensors, const Policy& policy,
                         const OptimizerConfig& optimizer, int microbatches);
 
-// What the tensors will take, before anything is allocated; of buffers, percentile clipping's; activations
-// and workspace are 0.
+// The memory that the tensors will take, before anything is allocated; its buffers are those of percentile
+// clipping, activations and workspace are 0.
 Ledger memory_ledger(std::span<const TensorInfo> tensors, const Policy& policy,
                      const OptimizerConfig& optimizer);
 // The workspace that their updates take besides, one after another; most rules need none.
@@ -142,7 +142,7 @@ class ModelMemory {
   std::uint32_t last_step() const;  // that was begun; 0 before the first
   // Updates applied so far: t of the bias corrections. Saved in checkpoints.
   std::int64_t updates() const;
-  // Of the last update; kNoLearningRate where there was none. Saved in checkpoints.
+  // The learning rate of the last update; kNoLearningRate where there was none. Saved in checkpoints.
   double last_learning_rate() const;
   // What a checkpoint restores beside codes and steps: the last step begun, the updates applied, and the
   // learning rate of the last. A step under way is left: its gradients are dropped, but no momentum is
@@ -165,7 +165,7 @@ class ModelMemory {
   // Memory of the device: the codes of updates, then those of ratios, where there are both
   // (kernels/peaks.h); empty where the policy keeps none.
   std::span<std::uint8_t> peaks(int tensor) const;
-  // Whether they rise and fall in the steps that are watched, from the next step on; at first they do.
+  // Sets whether peaks rise and fall in the steps that are watched, from the next step on; at first they do.
   void let_peaks_rise(bool rise);
   // Counts since the last take, per tensor, for the steps begun with want_stats.
   std::vector<TensorStats> take_stats();

@@ -59,7 +59,7 @@ std::string why_no_setting(const std::string& setting, SettingKey key, RuleName 
 // setting.
 double setting(const OptimizerConfig& config, SettingKey key);
 
-// Of the last update where there was none.
+// Stands for the learning rate of the last update before there was one.
 inline constexpr double kNoLearningRate = std::numeric_limits<double>::infinity();
 
 TensorGroup group_of(const OptimizerConfig& config, const std::string& tensor);

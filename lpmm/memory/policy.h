@@ -30,7 +30,7 @@ struct TensorInfo {
   // may give them a spec all the same.
   bool fp32_states = false;
   std::int64_t elements() const;
-  // That the role has: for elements, rows or columns; rows may share them (roles.h).
+  // The number of values that the role has: for elements, rows or columns; rows may share them (roles.h).
   std::int64_t values(Role role) const;
   TensorTraits traits() const;
 };
@@ -52,7 +52,7 @@ struct PolicyOverride {
   bool exempt = false;                   // or: all roles fp32
 };
 
-// What a config gives in place of an accumulator's spec.
+// The words that a config may give in place of an accumulator's spec.
 inline constexpr std::string_view kInMomentum = "momentum", kNoAccumulator = "none";
 
 struct Policy {

@@ -15,7 +15,7 @@ namespace lpmm {
 bool uses(const OptimizerConfig& config, const TensorTraits& tensor, Role state);
 bool uses(const OptimizerConfig& config, Role state);
 bool is_frozen(const OptimizerConfig& config, const std::string& tensor);
-// What a tensor has memory for: frozen ones have the parameter alone.
+// Whether a tensor has memory for the role: frozen tensors have it for the parameter alone.
 bool has_role(const Policy& policy, const OptimizerConfig& config, const TensorInfo& tensor, Role role);
 
 // Which rows of the tensor share a variance of rows, and how many values a role has then.

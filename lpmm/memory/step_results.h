@@ -44,7 +44,8 @@ class StepResults {
   void clear();
   // Room for what is asked for besides, a flag or a sum.
   kernels::FoldResult* next() { return folds_.next(); }
-  // Of a fold into elements first, ..., first + count - 1; the last one into them has their square sum.
+  // The result of a fold into elements first, ..., first + count - 1; the last fold into them has their
+  // square sum.
   kernels::FoldResult* next_fold(int tensor, std::int64_t first, std::int64_t count, bool has_square_sum);
   kernels::LossResult* next_loss();
 

@@ -43,12 +43,12 @@ class ProgramBuilder {
   int add_buffer(std::string name, std::vector<std::int64_t> shape, float initial);
   // Throws std::logic_error where no op before declares it.
   int find_tensor(const std::string& name) const;
-  // Of an op that adds to the gradient of a tensor which others may add to as well.
+  // Registers an op that adds to the gradient of a tensor that others may add to as well.
   TensorUse use(int tensor);
-  // Of an embedding: `output` are rows of the tensor, those of the source's tokens or of the others.
+  // Registers an embedding: `output` holds the tensor's rows of the source's tokens or of the other tokens.
   void note_embedding(int tensor, Value output, bool is_source);
-  // Of the last op that uses a tensor, after embeddings: whether it hands over their gradient with its own,
-  // in Op::gather. Throws std::logic_error where others use it.
+  // Called by the last op that uses a tensor, after embeddings: true if it hands over their gradient with its
+  // own, in Op::gather. Throws std::logic_error where others use the tensor.
   bool gather(int tensor);
 
   // Room for what an op makes. Only the program's input, and what is made of it alone, has no gradient.

@@ -24,9 +24,9 @@ enum class Reads : std::uint8_t { kImages, kTokens, kSentences, kPairs };
 // Integer settings that every family which reads tokens, sentences or pairs has: positions a model has, and
 // tokens it knows (0: as many as the data's tokenizer has).
 inline constexpr std::string_view kContext = "context", kVocabulary = "vocabulary";
-// The same of families that read sentences: of how many sentences a token may be.
+// The same for families that read sentences: the number of sentences that a token may belong to.
 inline constexpr std::string_view kTypes = "types";
-// Of pairs: the token that both sides end with, and the one that the target is begun with (-1: the
+// For pairs: the token that both sides end with, and the token that the target begins with (-1: the
 // tokenizer's).
 inline constexpr std::string_view kEnd = "end_token", kStart = "start_token";
 

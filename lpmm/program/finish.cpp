@@ -222,7 +222,7 @@ void list_backward(ProgramPlan& plan) {
   }
 }
 
-// Of gradients that wait for the end: their room lives from their op's backward to then.
+// Makes room for gradients that wait for the end: it lives from their op's backward until then.
 void make_room_for_waiting(ProgramPlan& plan) {
   for (const auto& op : plan.ops) {
     const std::int64_t bytes = op->vector_gradient_bytes();

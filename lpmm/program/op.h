@@ -69,7 +69,7 @@ class Op {
   virtual std::int64_t cache_bytes(std::int64_t /*positions*/) const { return 0; }  // Program::cache_bytes
   // The largest piece of a parameter or of its gradient that exists in fp32 at once.
   virtual std::int64_t transient_bytes() const { return 0; }
-  // Of gradients of one-dimensional tensors that its backward makes.
+  // The bytes of the gradients of one-dimensional tensors that its backward makes.
   virtual std::int64_t vector_gradient_bytes() const { return 0; }
   // Whether backward leaves out the gradient of what has none: the program's input.
   virtual bool skips_gradient() const { return false; }

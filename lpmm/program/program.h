@@ -22,7 +22,7 @@ struct BufferInfo {
   float initial = 0;
 };
 
-// Of the values; the proposals, workspace of one step, take as many.
+// The bytes of the buffers' values; the proposals, which are workspace of one step, take as many again.
 std::int64_t buffer_bytes(std::span<const BufferInfo> infos);
 
 // Values of all buffers, in the device's memory; a step's proposals are kept apart until they are committed.
@@ -62,7 +62,7 @@ struct PendingLoss {
 
 // What generating text keeps between calls: the keys and values of every position so far.
 struct Inference {
-  // Of one attention op. Those of other texts, as a source's, do not grow.
+  // The cache of one attention op. Caches of another text, such as a source's, do not grow.
   struct Cache {
     DeviceMemory memory;
     std::int64_t sequence_bytes = 0, position_bytes = 0;  // position_bytes 0: it does not grow
@@ -73,8 +73,8 @@ struct Inference {
   bool all = false;            // logits of every token, not of the last one alone
   std::vector<float> logits;  // (tokens or 1, vocabulary), of the last call; of several sequences (sequences,
                               // vocabulary)
-  // Of a model of pairs, until the first call: the source of each sequence, (sequences, length), and how much
-  // of it is there.
+  // For a model of pairs, needed until the first call: the source of each sequence, (sequences, length), and
+  // how much of it is there.
   std::vector<std::int32_t> source, source_lengths;
 
   // Sequence i goes on with what sequence parents[i] has kept. Sequences of one source only.
@@ -119,8 +119,8 @@ class Model {
                                          int longest = 0) const = 0;
   // For `length` tokens per call. Throws UsageError for a model that does not read tokens.
   virtual std::unique_ptr<Program> build_inference(int length, Compute compute, Device& device) const;
-  // Of a model of pairs: one token of each of `sequences` per call, of sources filled up to `length`. Throws
-  // UsageError for another.
+  // For a model of pairs: one token of each of `sequences` per call, with sources padded to `length`. Throws
+  // UsageError for another model.
   virtual std::unique_ptr<Program> build_decoder(int sequences, int length, Compute compute,
                                                  Device& device) const;
 };

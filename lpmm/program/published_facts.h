@@ -20,8 +20,8 @@ struct PublishedFacts {
   std::vector<std::string> classes;  // names in their order; empty: there are none
 };
 
-// Those that an object names: an id each, or a list. `left_out`, where it is not null, takes what is there
-// but is no token of so many, for a message; a negative id stands for none.
+// The tokens that an object names, each as an id or a list. `left_out`, where it is not null, takes what is
+// there but is not one of so many tokens, for a message; a negative id stands for none.
 SpecialTokens parse_special_tokens(const Json& object, std::int64_t vocabulary,
                                    std::string* left_out = nullptr);
 // The same as an object.

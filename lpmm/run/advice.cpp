@@ -60,7 +60,7 @@ LostUpdates finish(LostUpdates total, double lost) {
   return total;
 }
 
-// Of which role more bits would keep them.
+// The name of the role that would keep these increments if it had more bits.
 std::string_view finest_name(bool compensates) {
   return to_string(compensates ? Role::kCompensation : Role::kParameter);
 }
@@ -132,7 +132,7 @@ std::string slow_momentum(const StoredState& state) {
   const double kept = rule_row(optimizer.rule).slow_momentum_kept(optimizer.settings);
   const Spec spec = state.spec(Role::kSlowMomentum);
   if (spec.format.map == Map::kFp32) return {};
-  // Of a block's largest value; in bf16, of the value itself.
+  // Relative to a block's largest value; in bf16, to the value itself.
   const double gap = spec.format.map == Map::kBf16 ? 0x1p-8 : 1.0 / code_limit(spec.format.bits);
   const bool loses = spec.rounding == Rounding::kNearest && 1 - kept < gap / 2;
   const double noise = gap / std::sqrt(6 * (1 - kept * kept));

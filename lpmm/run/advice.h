@@ -40,7 +40,7 @@ std::string underflow_warning(const LostUpdates& lost, bool expected);
 // Not empty where parameters that should change do not: all but kStalledShare of the increments were lost
 // under rn, none of them changed a code whatever the rounding, or no parameter had any increment at all.
 std::string stall_warning(const ModelMemory& memory, std::span<const TensorStats> stats);
-// Of what is known before a run, each for the first tensor that it is true of:
+// Warnings about what is known before a run, each for the first tensor that it is true of:
 // - a variance may be stored as 0 though it is not: up to 6 bits of a map with a 0 (`ude6`);
 // - a variance of equal ratios (`log08`) is rounded to nearest, and hardly ever moves;
 // - the rule's variance is a sum, Adagrad's, and rounding does not keep it: nearest loses what is added, `ur`

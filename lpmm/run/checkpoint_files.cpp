@@ -50,7 +50,7 @@ Json unseal(const std::string& path) {
   return parse_json(text);
 }
 
-// Of a format without blocks.
+// The safetensors dtype of a format without blocks.
 const char* dtype_of(Format format) {
   return format.bits == 8 ? "I8" : format.bits == 16 ? "BF16" : "F32";
 }

@@ -63,9 +63,9 @@ struct SavedProgress {
   double rate;  // of the last update
 };
 SavedProgress progress_of(const Json& state, const std::string& path);
-// What percentile clipping keeps, as an object of 100 numbers a tensor; null where there is none.
+// The histories of percentile clipping, as an object of 100 numbers per tensor; null where there are none.
 Json histories_json(const ModelMemory& memory);
-// Those of the tensors of `memory`, where it has them. Throws RunError where one is missing or cannot be.
+// The histories of the tensors of `memory` that have one. Throws RunError where one is missing or invalid.
 std::vector<std::optional<GradientHistory>> histories_of(const Json& state, const ModelMemory& memory,
                                                          const std::string& path);
 // What state and metadata say, each part checked against the file.

@@ -52,7 +52,7 @@ class ConfigReader {
   void learning_rate(OptimizerConfig& out, double low, double high, std::string_view) {
     out.learning_rate = table_.number("learning_rate", low, high).value_or(peak_rate(out));
   }
-  // Those of other rules are read and dropped: foreign_keys() knows which of them may be there.
+  // Settings of other rules are read and dropped: foreign_keys() knows which of them may be there.
   void settings(OptimizerConfig& out) {
     for (const SettingRow& row : all_settings()) {
       const std::string_view key = row.key.text();
@@ -331,7 +331,7 @@ bool is_recorded(const TomlTable& recorded, const std::string& key) {
   return std::any_of(overrides.begin(), overrides.end(), [&](const TomlTable& o) { return o.has(last); });
 }
 
-// Of the keys that nobody typed, those that a run wrote.
+// Marks the keys that nobody typed and that a run wrote.
 void mark_those_of_runs(std::vector<ForeignKey>& keys, const MeantOptimizers& meant) {
   if (keys.empty()) return;
   const std::optional<TomlTable> recorded = recorded_config(meant.file);

@@ -95,7 +95,7 @@ class Writer {
     add("learning_rate", "", range_text(low, high),
         fmt::format("{}; not given: {}", help, fmt::join(rates, "; ")));
   }
-  // Those of the rule, or of every rule with who has them.
+  // The rule's settings, or those of every rule with the rules that have them.
   void settings(const OptimizerConfig& o) {
     for (const SettingRow& row : lists_all_ ? all_settings() : rule_row(o.rule).settings) {
       const double v = lists_all_ ? row.usual : setting(o, row.key);

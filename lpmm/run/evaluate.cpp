@@ -88,7 +88,7 @@ EvalResult evaluate(const Setup& setup, const Model& model, const std::string& c
   const int examples = config.train.batch / config.train.microbatches;
   const auto program = model.build(examples, config.train.compute, *device, setup.size.longest);
   Tested tested = run_test(*program, memory, buffers, *data, examples, progress);
-  // Of pairs that are compared, each sentence was an example.
+  // Where the two sentences of a pair are compared, each of them was counted as an example.
   std::int64_t items = tested.meter.count / (config.data.cosine ? 2 : 1);
   if (setup.pairs != nullptr) {
     tested.scores.emplace_back("bleu", test_bleu(setup, model, memory, *device, progress));

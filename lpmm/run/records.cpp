@@ -35,8 +35,8 @@ Json stats_json(const kernels::ChangeStats& s) {
   return out;
 }
 
-// Of a run that came to its end: its losses are no numbers or far from what any model says that learns (nats
-// per label), or its last step failed.
+// Whether a finished run diverged: its losses are not numbers or far from those of any model that learns
+// (nats per label), or its last step failed.
 bool is_diverged(const RunProgress& state) {
   constexpr double kHopeless = 1e4;
   const auto is_lost = [](const Meter& m) { return m.count > 0 && !(m.loss() < kHopeless); };
@@ -156,7 +156,7 @@ bool diverged(const Json& summary) {
   };
   if (says("interrupted")) return false;
   if (says("diverged")) return true;
-  // Of no test at all the accuracy is no number either.
+  // Without any test, the accuracy is not a number either.
   const auto loss = summary.find("test_loss"), accuracy = summary.find("test_accuracy");
   return loss != summary.end() && loss->is_null() && accuracy != summary.end() && accuracy->is_number();
 }

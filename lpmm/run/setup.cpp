@@ -99,7 +99,7 @@ void take_ends(ModelConfig& model, const Tokenizer* tokenizer) {
   }
 }
 
-// Of the checkpoint that the parameters come from; null where the configuration decides.
+// The tokenizer of the checkpoint that the parameters come from; null where the configuration decides.
 std::unique_ptr<Tokenizer> initial_tokenizer(RunConfig& config) {
   if (config.train.init.empty()) return nullptr;
   const std::string checkpoint = find_checkpoint(config.train.init);
@@ -186,7 +186,7 @@ void Setup::read(std::unique_ptr<Tokenizer> own, const ProgressCall& progress) {
       reads);
 }
 
-// Of sentences and pairs: three numbers of each token of a batch.
+// The size of a set of sentences or pairs: three numbers for each token of a batch.
 template <class Data>
 static DataSize size_of(const Data& data) {
   constexpr std::int64_t kNumbers = 3;  // ids, types, an answer; or a token of each side, a label

@@ -23,7 +23,7 @@ struct StepOptions {
 struct StepResult {
   StepReport report;
   Meter meter;  // of all microbatches, where none failed
-  // Of this step: waiting for batches, forward and backward, update.
+  // The time this step took: waiting for batches, forward and backward, update.
   double data_seconds = 0, compute_seconds = 0, update_seconds = 0;
   double seconds() const { return data_seconds + compute_seconds + update_seconds; }
 };

@@ -41,7 +41,7 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Of a run that has nothing left to do.
+// The result of a run that is already complete; nothing where it is not.
 std::optional<TrainResult> finished_result(const RunFolder& folder, const RunConfig& config,
                                            std::int64_t steps) {
   const std::optional<std::string> summary = finished_summary(folder, config, steps);

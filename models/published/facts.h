@@ -11,10 +11,10 @@ namespace lpmm {
 struct ReadFacts : PublishedFacts {
   std::string left_out;  // what is no token of the model, for a message; empty: nothing
 };
-// Of published weights at `path`, which are that model: tokens of generation_config.json, else of
-// config.json, whose names of classes are those of transformers (id2label, but for LABEL_0, LABEL_1, ...) or
-// timm (label_names). Nothing where neither file is there. Throws RunError naming file and key where the
-// names are not one for each class.
+// The facts of published weights at `path`, which are that model's: tokens of generation_config.json, else of
+// config.json; class names of config.json, as transformers writes them (id2label, but for LABEL_0, LABEL_1,
+// ...) or timm (label_names). Nothing where neither file is there. Throws RunError naming file and key where
+// the names are not one for each class.
 ReadFacts read_published_facts(const std::string& path, const ModelConfig& model);
 
 // Adds the tokens that `config` leaves open.

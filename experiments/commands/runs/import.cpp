@@ -138,7 +138,7 @@ ordered_json tokenizer_of(const ImportArguments& o, RunConfig& config) {
   return described;
 }
 
-// Those of the tokenizer, which pairs to test on have in their files' names.
+// Takes the languages of the tokenizer, which pairs to test on have in their files' names.
 void name_languages(RunConfig& config) {
   const Languages named = marian_languages(tokenizer_files(config.data.text));
   if (named.source.empty() || named.target.empty()) return;
@@ -146,7 +146,7 @@ void name_languages(RunConfig& config) {
   config.data.target = named.target;
 }
 
-// What the files say, or do not say, as --set has it.
+// The model as the files describe it, with the settings of --set.
 ModelConfig changed_model(const RunConfig& config, const std::string& path,
                           const std::vector<std::string>& settings) {
   for (const std::string& setting : settings) {

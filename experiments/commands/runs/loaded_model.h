@@ -18,10 +18,10 @@ namespace lpmm {
 // The config that a run keeps beside its checkpoints. Throws UsageError where there is none.
 std::string config_beside(const std::string& checkpoint);
 
-// The same, of a model that reads that. Throws UsageError for another.
+// The same, for a model that reads `reads`. Throws UsageError for another.
 RunConfig text_config(const std::string& checkpoint, Reads reads = Reads::kTokens);
 
-// Of a model of text whose checkpoint holds no tokenizer.
+// The error for a text model whose checkpoint holds no tokenizer.
 RunError no_tokenizer(const std::string& checkpoint);
 
 // The description of a tokenizer beside a model in Hugging Face's layout; their own file has another form.

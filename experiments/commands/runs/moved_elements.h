@@ -11,10 +11,10 @@
 
 namespace lpmm {
 
-// `elements` are of each tensor.
+// `elements` has one entry for each tensor.
 nlohmann::ordered_json elements_json(std::span<const TensorInfo> tensors,
                                      std::span<const std::vector<ElementMove>> elements);
-// Of the first tensors to move, before the spike at this step.
+// Prints the elements of the first tensors to move before the spike at this step.
 void print_elements(std::span<const TensorInfo> tensors, std::span<const std::vector<ElementMove>> elements,
                     std::span<const Move> moves, std::int64_t spike);
 

@@ -78,7 +78,7 @@ SentenceModel::SentenceModel(const std::string& path, int threads, const std::st
 }
 
 std::vector<float> SentenceModel::outputs(std::vector<SentenceExample> examples, bool are_pairs) {
-  // Those of about one length together: they are filled up to the longest of a batch.
+  // Examples of about one length go together: they are padded to the longest of a batch.
   std::vector<std::size_t> order(examples.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   const auto bytes = [&](std::size_t i) { return examples[i].first.size() + examples[i].second.size(); };

@@ -26,8 +26,8 @@ class SentenceModel {
 
   const std::string& checkpoint() const { return checkpoint_; }
   int classes() const { return config_.model.classes; }  // 1: a number, 0: an embedding
-  // Of classes in their order: as the checkpoint has them, else those of the set it was trained on, else
-  // numbers.
+  // The names of the classes in order: as the checkpoint has them, else those of the set it was trained on,
+  // else numbers.
   const std::vector<std::string>& class_names() const { return names_; }
   // What the model says of each sentence or pair: (examples, classes or channels). Throws UsageError for
   // sentences that it cannot read.

@@ -20,7 +20,7 @@
 namespace lpmm {
 namespace {
 
-// That of the run's newest checkpoint.
+// The tokenizer of the run's newest checkpoint.
 std::unique_ptr<Tokenizer> own_tokenizer(const std::string& checkpoint, const RunConfig& config) {
   try {
     return saved_tokenizer(checkpoint, config);
@@ -33,7 +33,7 @@ std::string number_or_dash(const nlohmann::ordered_json& value, const char* form
   return value.is_number() ? fmt::format(fmt::runtime(format), factor * value.get<double>()) : "-";
 }
 
-// What came out, where it lies, what to type next.
+// Prints what came out, where it lies and what to type next.
 void print_for_people(const TrainResult& result, const RunConfig& config, const std::string& out) {
   const auto s = nlohmann::ordered_json::parse(result.summary);
   const bool is_text = reads_tokens(config.model);

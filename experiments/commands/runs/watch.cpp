@@ -125,7 +125,7 @@ std::vector<Look> joined(const Case& c, std::span<const ReplayedStep> steps) {
   return looks;
 }
 
-// What losses were before the spike, where the run did not say.
+// The range of losses before the spike, computed from the looks where the run did not record it.
 LossRange range_before(const Case& c, std::span<const Look> looks) {
   if (c.spike.deviation > 0) return {c.spike.mean, c.spike.deviation};
   std::vector<double> losses;
@@ -193,7 +193,8 @@ struct Answer {
   }
 };
 
-// Those that were named, together; or each of the first to move, from when it did.
+// One trial of the named tensors together, or one of each of the first to move, from the step in which it
+// moved.
 std::vector<Trial> choose_trials(const WatchArguments& o, const Case& c, const Answer& a) {
   std::vector<Trial> trials;
   if (o.without.empty()) {

@@ -70,7 +70,7 @@ CLI::App* add_grid_options(CLI::App& experiments, const std::shared_ptr<GridExpe
   return command;
 }
 
-// Those whose parts are shipped.
+// Adds the command of grids whose parts are shipped.
 CLI::App* add_shipped_grids(CLI::App& experiments, const std::shared_ptr<GridExperiment>& o, const char* name,
                             const char* summary) {
   o->name = name;

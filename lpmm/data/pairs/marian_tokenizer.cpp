@@ -48,7 +48,7 @@ std::string path_in(const std::string& folder, std::string_view name) {
   return (fs::path(folder) / name).string();
 }
 
-// What the files beside say; an empty object where there are none.
+// The configuration in the files beside; an empty object where there are none.
 SortedJson read_marian_config(const std::string& folder) {
   SortedJson config = SortedJson::object();
   const auto add = [&](const char* name) {
@@ -84,7 +84,7 @@ std::string named_token(const Part& config, const SortedJson& value) {
   return Part(value, config.file(), "a special token").text("content");
 }
 
-// Those that decoding leaves out: what "..._token" and the lists say.
+// The tokens that decoding leaves out: those named by the "..._token" keys and by the lists.
 std::set<std::string> special_tokens(const Part& config) {
   std::set<std::string> names;
   for (const auto& [key, value] : config.json().items()) {
@@ -203,7 +203,7 @@ Marian read_marian(const std::string& folder) {
           checksum};
 }
 
-// What tokens are within a text: pieces as the target's model has them, nothing for special ones.
+// The text of each token within a text: a piece as the target's model has it, nothing for a special token.
 std::vector<std::string> within_texts(const Marian& marian) {
   std::vector<std::string> tokens = by_id(marian.ids, "");
   for (std::string& token : tokens) token = marian.target->within_text(token);
@@ -226,7 +226,7 @@ std::string stripped(std::string_view text) {
   return std::string(text.substr(std::min(begin, end), end - std::min(begin, end)));
 }
 
-// Of one of the languages.
+// The tokenizer of one of the two languages.
 class MarianTokenizer : public Tokenizer {
  public:
   MarianTokenizer(std::shared_ptr<const Marian> marian, const SentencePieces& pieces,

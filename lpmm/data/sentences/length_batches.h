@@ -25,7 +25,7 @@ class LengthBatches {
   };
   // All microbatches of a step.
   Filled batch(const BatchPlan& plan, std::int64_t epoch, std::int64_t index) const;
-  // What a stretch of test examples is filled up to.
+  // The length that a stretch of test examples is padded to.
   static int filled(std::span<const int> lengths, int longest);
 
  private:

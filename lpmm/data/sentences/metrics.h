@@ -6,7 +6,8 @@
 
 namespace lpmm {
 
-// Of what was told and what is true, one class each; not empty, of one size and finite, as below.
+// The share of predicted classes `told` that equal the true ones `is`; here and below, both are not empty, of
+// equal size and finite.
 double accuracy(std::span<const std::int32_t> told, std::span<const std::int32_t> is);
 // Matthews 1975, of two classes: 0 where one of the four counts makes it 0 / 0.
 double matthews(std::span<const std::int32_t> told, std::span<const std::int32_t> is);
@@ -17,7 +18,7 @@ double f1(std::span<const std::int32_t> told, std::span<const std::int32_t> is);
 double pearson(std::span<const double> told, std::span<const double> is);
 double spearman(std::span<const double> told, std::span<const double> is);
 
-// Of two embeddings; 0 where one is all zeros.
+// The cosine of two embeddings; 0 where one is all zeros.
 double cosine(std::span<const float> a, std::span<const float> b);
 
 }  // namespace lpmm

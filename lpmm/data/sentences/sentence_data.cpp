@@ -143,7 +143,7 @@ std::uint32_t SentenceData::checksum() const {
 }
 
 DataSource::Scores SentenceData::score(std::span<const float> outputs) const {
-  // Of outputs that are no numbers no ranks can be told.
+  // Outputs that are not finite cannot be ranked: every score is NaN then.
   const bool are_numbers = std::ranges::all_of(outputs, [](float x) { return std::isfinite(x); });
   const std::size_t channels = outputs.size() / test_.size();
   const auto output = [&](std::size_t i) { return outputs.subspan(i * channels, channels); };

@@ -201,7 +201,7 @@ fs::path folder_at(const std::string& path, const char* hint) {
       hint));
 }
 
-// Of a set whose publisher names none: all that can be told of its answers.
+// The metrics of a set whose publisher names none: all that fit its answers.
 std::vector<Metric> fitting_metrics(const SentenceSet& set) {
   if (set.is_number) return {Metric::kSpearman, Metric::kPearson};
   if (set.labels.size() == 2) return {Metric::kAccuracy, Metric::kF1, Metric::kMatthews};

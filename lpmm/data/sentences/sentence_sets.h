@@ -37,7 +37,7 @@ const std::vector<NamedSentences>& named_sentence_sets();
 // Whether a set of that name is one of sentences: named, or kSentencesByPath.
 bool is_sentence_set(std::string_view set);
 
-// Of a named set, in their order; empty for others, and for sets of numbers.
+// The class names of a named set, in order; empty for other sets and for sets of numbers.
 std::vector<std::string> class_names_of(std::string_view set);
 
 // The set that data.path names, in files that say what they hold: train.tsv and dev.tsv begin with a line of

@@ -15,8 +15,8 @@ using EncodeStretch = std::function<std::vector<std::int32_t>(std::string_view)>
 // on over line ends. `from` is where the stretch began. `encode` gets parts of `text`.
 std::size_t find_cut(std::string_view text, std::size_t from, std::size_t until, const EncodeStretch& encode);
 
-// Of text[first, end), where `first` is 0 or a cut. What goes on is encoded with the line end before it,
-// whose own ids are taken off: some tokenizers put a space before every text.
+// The ids of text[first, end), where `first` is 0 or a cut. After a cut, the line end before it is encoded
+// too and its ids are removed: some tokenizers put a space before every text.
 std::vector<std::int32_t> encode_stretch(std::string_view text, std::size_t first, std::size_t end,
                                          const EncodeStretch& encode);
 

@@ -9,7 +9,7 @@ namespace lpmm {
 
 class Part;
 
-// Of UTF-8. Throws RunError naming the stage that makes more than `room` bytes of it.
+// Normalizes UTF-8. Throws RunError naming the stage that makes more than `room` bytes of it.
 using Normalizer = std::function<std::string(std::string, std::size_t room)>;
 
 // The member "normalizer"; none gives the text back. Throws RunError for what is not supported.

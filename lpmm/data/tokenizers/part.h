@@ -12,7 +12,7 @@
 
 namespace lpmm {
 
-// Of a file of at most 64 MB; members are found fast. Throws RunError naming the file.
+// Reads a file of at most 64 MB; members are found fast. Throws RunError naming the file.
 nlohmann::json read_sorted_json(const std::string& path);
 
 // What the getters below throw is RunError. A member that is null counts as one that is not there.

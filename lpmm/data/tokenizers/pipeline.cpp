@@ -14,7 +14,7 @@
 namespace lpmm {
 namespace {
 
-// Of the model's and the added tokens, by id.
+// The spellings of the model's tokens and of the added ones, by id.
 std::vector<std::string> spellings_of(const Pipeline& parts) {
   std::size_t count = parts.subwords->tokens().size();
   for (const AddedToken& token : parts.added.all())

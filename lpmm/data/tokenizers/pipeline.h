@@ -59,8 +59,8 @@ class PipelineTokenizer : public Tokenizer {
   std::vector<std::string> spellings_;  // of tokens, by id
 };
 
-// Of a tokenizer.json, a vocab.txt of BERT, or a folder that holds one. Throws RunError naming the file and
-// the part of it that is wrong or not supported.
+// Loads a tokenizer.json, BERT's vocab.txt, or a folder that holds one of them. Throws RunError naming the
+// file and the part of it that is wrong or not supported.
 std::unique_ptr<PipelineTokenizer> load_pipeline_tokenizer(const std::string& path);
 
 }  // namespace lpmm

@@ -41,7 +41,7 @@ std::string replaced(const std::string& text, const Finder& find, std::string_vi
 Finder text_finder(const std::string& text);
 
 class Part;
-// Of {"String": "..."}, {"Regex": "..."} or a text alone, in the member `key`.
+// A finder for the member `key`: {"String": "..."}, {"Regex": "..."} or a text alone.
 Finder make_finder(const Part& part, const char* key);
 
 }  // namespace lpmm

@@ -5,7 +5,7 @@
 
 namespace lpmm {
 
-// Those of one microbatch, in the type of compute.
+// The images or vectors of one microbatch, in the type of compute.
 Value input(ProgramBuilder& b, int height, int width, int channels);
 
 }  // namespace lpmm

@@ -174,7 +174,7 @@ class LinearOp : public Op {
     const PanelledWeight& first = parts_.front().weight;
     return parts_.size() == 1 && first.rows() == first.panel_rows() && !adds();
   }
-  // Of a product of so many columns that goes where it belongs.
+  // The scratch bytes of a product of so many columns that is written straight to its destination.
   std::int64_t rounded_bytes(std::int64_t columns) const {
     return plan->device->matmul_scratch_bytes(
         {.m = rows_, .n = columns, .type = compute_, .c_type = compute_});

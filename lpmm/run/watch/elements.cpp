@@ -80,7 +80,7 @@ double ElementWatch::least_size(int tensor) const {
   return kLeastSize * std::sqrt(squares / static_cast<double>(memory_.info(tensor).elements()));
 }
 
-// Of the range that can be decoded alone.
+// Decodes the smallest range around the element that can be decoded alone.
 float ElementWatch::parameter(int tensor, std::int64_t element) const {
   const kernels::RoleView view = memory_.view(tensor, Role::kParameter);
   const std::int64_t unit = std::max<std::int64_t>(kGroup, view.codec.block);

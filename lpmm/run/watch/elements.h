@@ -26,14 +26,15 @@ class ElementWatch {
  public:
   static constexpr std::size_t kKept = 5;  // of a tensor
   static constexpr int kLeastRise = 2;
-  // Of the root mean square of a tensor: what is smaller comes by 0, and its update is much of it any time.
+  // A fraction of a tensor's root mean square: a smaller parameter passes near 0, and any update is large
+  // relative to it.
   static constexpr double kLeastSize = 0.25;
 
   // The peaks are what they were before.
   explicit ElementWatch(const ModelMemory& memory);
   // After each step that was watched.
   void look_at(std::int64_t step);
-  // Of each tensor those that rose furthest; of equal ones the earliest first. None where it keeps no peaks.
+  // For each tensor, the elements that rose furthest; ties: the earliest first. None where it keeps no peaks.
   const std::vector<std::vector<ElementMove>>& moves() const { return moves_; }
 
  private:

@@ -31,9 +31,9 @@ struct Look {
   std::vector<TensorLook> tensors;  // empty: not looked at
 };
 
-// Of the last step of this memory.
+// What the watch keeps of the last step of this memory.
 Look look_at(const ModelMemory& memory, std::int64_t step, double loss, const std::string& failed);
-// With the radial biases of a step whose changes were counted.
+// Adds the radial biases of a step whose changes were counted.
 void add_bias(Look& look, std::span<const TensorStats> stats);
 
 Json look_record(const Look& look);

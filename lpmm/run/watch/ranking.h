@@ -37,7 +37,7 @@ struct Move {
   double value = 0, usual = 0;  // there
   double reach = 0;             // |u| |g| in that step: the most that this update changes the loss by, about
 };
-// Of each tensor that moved, its first; the earliest first, of one step the one that reaches furthest.
+// The first move of each tensor that moved, sorted by step; within one step the furthest reach comes first.
 std::vector<Move> rank_moves(std::span<const Look> looks, std::int64_t spike);
 
 }  // namespace lpmm

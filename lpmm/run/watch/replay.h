@@ -42,7 +42,7 @@ class Replay {
   std::vector<ReplayedStep> go(const ReplayPlan& plan, const ProgressCall& progress);
   // The losses since the run's last record of them when the checkpoint was saved, of the last go().
   const Meter& window() const;
-  // Of each tensor the elements that moved in the steps of the last go() that looked at them.
+  // For each tensor, the elements that moved in those steps of the last go() that looked at them.
   const std::vector<std::vector<ElementMove>>& elements() const;
 
  private:

@@ -48,7 +48,8 @@ struct LossRange {
 };
 LossRange range_of(std::span<const double> losses);
 
-// Which of two is worth more: a failed step, a loss, an RMS; of one kind the larger.
+// A spike's weight: a failed step is worth more than a loss, a loss more than an RMS; within a kind the
+// larger.
 std::pair<int, double> weight_of(const Spike& spike);
 // The checkpoint of a run to look into a step from; 0 where there is none before it.
 std::int64_t checkpoint_before(const std::string& run, std::int64_t step);
@@ -64,15 +65,15 @@ struct SpikeFile {
 };
 // Throws RunError naming the file.
 SpikeFile read_spike(const std::string& path);
-// Those below RUN/watch, by step; their looks are left out.
+// The spikes kept below RUN/watch, by step; their looks are left out.
 std::vector<SpikeFile> kept_spikes(const std::string& run, bool skips_damaged = false);
 std::string spike_path(const std::string& run, std::int64_t step);
 
 // Whether a run of this configuration looks at the updates of a step.
 bool is_watched(const RunConfig& config, std::int64_t step);
-// Which of these tensors a watch tells nothing of, and why; empty: it looks at all of them.
+// A note on the tensors that a watch tells nothing of, and why; empty: it looks at all of them.
 std::string unseen_note(const RunConfig& config, std::span<const TensorInfo> tensors);
-// What it keeps of its last steps.
+// The bytes of what a watch keeps of its last steps.
 std::int64_t watch_bytes(const RunConfig& config, std::int64_t tensors);
 
 class Watch {
@@ -88,7 +89,7 @@ class Watch {
     std::vector<Json> records;  // for the log
     std::string warning;        // empty: none
   };
-  // Of a step that was made, failed or ended the run. Steps that it knows already are passed over.
+  // Adds a step that was made, failed or ended the run. Steps that it knows already are skipped.
   Said add(std::int64_t step, double loss, const std::string& failed);
   // The checkpoints that spikes need.
   std::vector<std::int64_t> needed_checkpoints() const;

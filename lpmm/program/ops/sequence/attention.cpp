@@ -110,7 +110,7 @@ class AttentionOp : public Op {
     device.attention_cached(shape_, state->position, data(run, inputs[0]), cache.memory.get(), room,
                             data(run, output), lay_out(pieces).scratch);
   }
-  // Of keys and values of a sequence.
+  // The bytes of the keys and values at one position of a sequence.
   std::int64_t position_bytes() const { return 2 * shape_.key_width() * value_bytes(shape_.type); }
   float* log_sums(const RunState& run) const { return reinterpret_cast<float*>(saved_data(run)); }
   kernels::AttentionShape shape_;

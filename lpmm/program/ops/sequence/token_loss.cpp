@@ -124,7 +124,7 @@ class TokenLossOp : public Op {
   }
 
  private:
-  // Of one panel, and what is added to those of all.
+  // The values of one panel, and the bias that is added to the logits of all panels.
   struct Logits {
     float *values, *bias;
   };
@@ -145,7 +145,7 @@ class TokenLossOp : public Op {
   kernels::LossShape shape_of(std::int64_t rows) const {
     return {rows, static_cast<int>(weight_.rows()), smoothing_};
   }
-  // Of a label's loss in the mean of its microbatch; microbatches are averaged.
+  // The weight of one label's loss in the mean of its microbatch; microbatches are averaged.
   float scale_of(const RunState& run) const {
     const std::int64_t counted = run.batch.step_labels;
     if (!may_lack_ || counted == 0) return 1.0F / static_cast<float>(rows_);
@@ -202,7 +202,7 @@ class TokenLossOp : public Op {
     Pieces pieces(run.workspace);
     const Forward f = lay_out_forward(pieces);
     Inference& state = *run.inference;
-    // Of several sequences each has one token, its last.
+    // With several sequences, each has one token, its last.
     const std::int64_t rows = state.all || length_ == 1 ? rows_ : 1, vocabulary = weight_.rows();
     const std::byte* x = data(run, inputs[0]) + (rows_ - rows) * width_ * value_bytes(plan->compute);
     state.logits.resize(static_cast<std::size_t>(rows * vocabulary));
