@@ -59,13 +59,13 @@ struct NormShape {
 inline constexpr double kNormMomentum = 0.1;  // of running statistics
 inline constexpr double kNormEpsilon = 1e-5;  // added to a variance
 
-// What a norm does to its channels: weight and bias, and what they become with a mean and a deviation. Scale
-// and shift may be the same memory as weight and bias.
+// The affine map of a norm's channels: weight and bias, and the scale and shift that they become with a mean
+// and a deviation. Scale and shift may be the same memory as weight and bias.
 struct NormScale {
   const float *weight = nullptr, *bias = nullptr;
   float *scale = nullptr, *shift = nullptr;
 };
-// What a batch makes of a norm's channels.
+// The statistics of a norm's channels over a batch.
 struct NormStatistics {
   float *mean = nullptr, *inverse_deviation = nullptr;  // of the batch
   NormScale scale;                                      // as of norm_prepare
@@ -118,7 +118,7 @@ struct LossShape {
   double smoothing = 0;
 };
 
-// What a device (kernels/device.h) computes for networks of images, and for all.
+// The operations of a device (kernels/device.h) for image networks, and for all networks.
 class ComputeKernels {
  public:
   // ---- element loops -------------------------------------------------------------------------------------
@@ -142,8 +142,9 @@ class ComputeKernels {
   virtual std::unique_ptr<Convolution> convolution(const ConvShape& shape, Compute type) = 0;
 
   // ---- beside a matrix product (kernels/matrix.h) ---------------------------------------------------------
-  // Of y = act(x + bias), rows of columns; act is ReLU or nothing. The gradient of x: dy, or with ReLU `g`,
-  // which takes dy where y > 0 and 0 elsewhere. bias_gradient[c] = sum over its rows.
+  // The backward pass of y = act(x + bias), rows of columns; act is ReLU or nothing. Returns the gradient of
+  // x: dy, or with ReLU `g`, which takes dy where y > 0 and 0 elsewhere. bias_gradient[c] = sum over its
+  // rows.
   virtual const void* bias_backward(Compute type, std::int64_t rows, std::int64_t columns, const void* y,
                                     const void* dy, bool relu, void* g, float* bias_gradient) = 0;
 
@@ -152,7 +153,7 @@ class ComputeKernels {
   // Mean and variance of each channel; partial results of row shards are merged in double (Chan et al. 1979).
   virtual void norm_statistics(const NormShape& shape, const void* x, const NormStatistics& of,
                                void* scratch) = 0;
-  // Of each channel: inverse_deviation, which holds the variance, becomes 1 / sqrt(variance + kNormEpsilon);
+  // For each channel: inverse_deviation, which holds the variance, becomes 1 / sqrt(variance + kNormEpsilon);
   // scale becomes the weight times that, shift the bias less mean * scale.
   virtual void norm_prepare(int channels, const float* mean, float* inverse_deviation,
                             const NormScale& of) = 0;

@@ -41,7 +41,7 @@ struct MatrixArgs {
 class MatrixKernels {
  public:
   virtual void matmul(const MatrixArgs& args, void* scratch) = 0;
-  // Of m, n and the types; that of a part of the product is no more.
+  // Depends on m, n and the types alone; a part of the product takes no more.
   virtual std::int64_t matmul_scratch_bytes(const MatrixArgs& args) const = 0;
 
  protected:

@@ -22,7 +22,7 @@ std::int64_t orthogonal_workspace_bytes(const PackedDevice& device, std::int64_t
 // The bytes of TensorUpdate::workspace on this device; most rules take none.
 std::int64_t update_workspace_bytes(const PackedDevice& device, const Rule& rule);
 
-// Whether an update by this rule takes the passes of update_orthogonal().
+// True if an update by this rule takes the passes of update_orthogonal().
 bool is_orthogonal(const Rule& rule);
 void update_orthogonal(PackedDevice& device, const TensorUpdate& tensor, const UpdatePass& pass);
 

@@ -22,7 +22,7 @@ namespace lpmm::kernels {
 
 inline constexpr std::int64_t kTile = 4096;  // a multiple of every block and of the packing group
 
-// Where one role of one tensor is stored. bf16 and fp32 keep uint16_t and float in `codes` and have no steps.
+// The storage of one role of one tensor. bf16 and fp32 keep uint16_t and float in `codes` and have no steps.
 struct RoleView {
   Codec codec;
   std::uint8_t* codes = nullptr;  // 64-byte aligned; null where the tensor has no such role
@@ -53,11 +53,11 @@ struct ChangeStats {
                                     // anything but 0
   double true_change_squared = 0;   // sum of (wanted - old)^2
   double change_error_squared = 0;  // sum of (stored - wanted)^2
-  // Of increments of packed elements in blocks that hold anything but 0: their number, and the sum of
+  // The number of increments of packed elements in blocks that hold anything but 0, and their sum of
   // |wanted - old| in gaps between the codes around `wanted`. Their quotient is the update-to-step ratio.
   std::int64_t packed_increments = 0;
   double change_in_gaps = 0;
-  // Whether rounding makes values longer or shorter: the quotient is the radial bias <Q(x) - x, x> / |x|^2.
+  // Tell if rounding makes values longer or shorter: the quotient is the radial bias <Q(x) - x, x> / |x|^2.
   double error_along_wanted = 0;  // sum of (stored - wanted) * wanted
   double wanted_squared = 0;
   ChangeStats& operator+=(const ChangeStats& o) {
@@ -95,7 +95,7 @@ struct LossResult {
   std::int64_t correct = 0;
 };
 
-// What PackedKernels::fold() takes.
+// The arguments of PackedKernels::fold().
 struct Fold {
   RoleView accumulator;
   std::int64_t first = 0, count = 0;
@@ -103,7 +103,7 @@ struct Fold {
   FoldArgs args = {};
   FoldResult* result = nullptr;
 
-  // Where it says that it failed, and where its sum goes; null where nobody asks.
+  // The flag that a failure clears, and the place of the sum; null where nobody asks.
   bool* finite() const { return result == nullptr ? nullptr : &result->finite; }
   double* square_sum() const {
     return args.want_square_sum && result != nullptr ? &result->square_sum : nullptr;
@@ -118,7 +118,8 @@ struct UpdateArgs {
   bool keeps_gradient = false;              // the accumulator is a gradient of the caller's: it stays
 };
 
-// Where a tensor has a value for each row. One for each column comes only beside that.
+// The rows and columns of a tensor that has a value for each row, else 0. A value for each column comes only
+// beside that.
 inline TensorTraits matrix_of(const RoleArray<RoleView>& roles) {
   const RoleView& of_rows = roles[Role::kRowVariance];
   const std::int64_t rows = of_rows.shares.rows(of_rows.elements);
@@ -138,7 +139,7 @@ struct LargestElement {
   }
 };
 
-// What an update does to one tensor, before rounding.
+// The effect of an update on one tensor, before rounding.
 struct WatchStats {
   double squares[kWatched] = {};  // sums over elements, in the order of kernels/sums.h
   LargestElement update, ratio;
@@ -148,16 +149,16 @@ struct TensorUpdate {
   Rule rule;
   UpdateArgs args;
   bool* storable = nullptr;  // becomes false where a new value was not storable, true else
-  // Of update_workspace_bytes() (kernels/orthogonal.h), 64-byte aligned; tensors may share it.
+  // Holds update_workspace_bytes() bytes (kernels/orthogonal.h), 64-byte aligned; tensors may share it.
   std::byte* workspace = nullptr;
-  // Where not null: becomes what the update does; where the step is an orthogonal matrix, of the last pass,
-  // whose gradient is that matrix.
+  // If not null, receives what the update does; where the step is an orthogonal matrix, that of the last
+  // pass, whose gradient is that matrix.
   WatchStats* watched = nullptr;
   PeakView peaks = {};  // raised where the update is watched
 };
 
-// What a device (kernels/packed_device.h) does with packed memory. Results go where pointers say; they are
-// there once the device is synchronized.
+// The operations of a device (kernels/packed_device.h) on packed memory. Results go where pointers say and
+// are there once the device is synchronized.
 class PackedKernels {
  public:
   // dst[first, first+count) <- src; the whole tensor, where its steps are of rows. `storable`, where not
@@ -180,7 +181,7 @@ class PackedKernels {
   virtual void fold_all(std::span<const Fold> folds) {
     for (const Fold& f : folds) fold(f.accumulator, f.first, f.count, f.contribution, f.args, f.result);
   }
-  // Whether small folds take less time together, by fold_all(), than each on its own.
+  // True if small folds take less time together, by fold_all(), than each on its own.
   virtual bool gathers_folds() const { return false; }
   // Sum of squares of what is stored; it and the fold's are made in the order of kernels/sums.h.
   virtual void square_sum(const RoleView& src, std::int64_t first, std::int64_t count, double* sum) = 0;

@@ -1,5 +1,5 @@
-// Where work on packed memory runs, and the memory it works on: all that lpmm/memory needs. A new kind of
-// hardware begins with this class; one that trains networks is a Device (kernels/device.h).
+// The hardware that work on packed memory runs on, and the memory it works on: all that lpmm/memory needs. A
+// new kind of hardware begins with this class; one that trains networks is a Device (kernels/device.h).
 //
 // Work is queued and done in order. What a call writes, later calls may read. All pointers that a kernel
 // takes are of the device's memory; the host reads and writes what is shared, once it has synchronized, and
@@ -40,9 +40,9 @@ class PackedDevice : public kernels::PackedKernels, public kernels::MatrixKernel
   PackedDevice& operator=(const PackedDevice&) = delete;
 
   virtual std::string_view name() const = 0;
-  // Whether the host reads and writes its memory, so that nothing needs to be copied between them.
+  // True if the host reads and writes the device's memory, so that nothing needs to be copied between them.
   virtual bool is_host() const = 0;
-  // What multiplies matrices and on what, for the record: results' last bits depend on it.
+  // The library that multiplies matrices and its hardware, for the record: results' last bits depend on it.
   virtual std::string compute_library() const = 0;
   // Zeroed, 64-byte aligned; null where there is no memory. Shared memory the host reads and writes too.
   virtual DeviceMemory allocate(std::int64_t bytes) = 0;
@@ -53,7 +53,8 @@ class PackedDevice : public kernels::PackedKernels, public kernels::MatrixKernel
   virtual void download(void* host, const void* from, std::int64_t bytes) = 0;
   virtual void copy(void* to, const void* from, std::int64_t bytes) = 0;
   virtual void fill_with_zeros(void* to, std::int64_t bytes) = 0;
-  // What of its memory is free, and what it takes of it for itself, about; nothing where that is the host's.
+  // About how much of the device's memory is free, and how much it takes for itself; nothing where the memory
+  // is the host's.
   virtual std::optional<std::int64_t> available_memory() { return {}; }
   virtual std::optional<std::int64_t> own_bytes() const { return {}; }
   // Waits for all work queued so far.

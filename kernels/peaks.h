@@ -29,7 +29,7 @@ LPMM_HD std::uint32_t peak_code(Peak peak, float size) {
   const int code = exponent - peak_exponent(peak) + 1;
   return static_cast<std::uint32_t>(code < 0 ? 0 : code > kMostPeak ? kMostPeak : code);
 }
-// Of what look_at() found.
+// The codes of what look_at() found.
 LPMM_HD std::uint32_t update_peak(float update, float parameter) {
   return update == 0.0F ? 0U : peak_code(Peak::kUpdate, update / parameter);
 }
@@ -50,7 +50,7 @@ LPMM_HD std::uint8_t raised_peaks(std::uint8_t held, bool fall, std::uint32_t fi
   return static_cast<std::uint8_t>(low | high << 4U);
 }
 
-// Where they are kept; null: they are not.
+// The memory of the peaks; null where they are not kept.
 struct PeakView {
   std::uint8_t* update = nullptr;
   std::uint8_t* ratio = nullptr;

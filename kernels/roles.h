@@ -47,17 +47,17 @@ inline constexpr RoleArray<Role> kEveryRole = [] {
   return all;
 }();
 
-// What a rule keeps from step to step.
+// True for the roles that a rule keeps from step to step.
 LPMM_HD constexpr bool is_state(Role role) {
   return role != Role::kParameter && role != Role::kAccumulator && role != Role::kCompensation;
 }
-// What files keep. An accumulator is empty between steps.
+// True for the roles that files keep. An accumulator is empty between steps.
 LPMM_HD constexpr bool is_saved(Role role) {
   return role != Role::kAccumulator;
 }
 
-// What of a tensor a role has a value for. Each element: it is packed, by a spec of its own. Each row or
-// column: it is fp32 whatever the policy says, as it is small, and the same for all elements of one.
+// The parts of a tensor that a role has a value for. Each element: it is packed, by a spec of its own. Each
+// row or column: it is fp32 whatever the policy says, as it is small, and the same for all elements of one.
 enum class Extent : std::uint8_t { kElements, kRows, kColumns };
 
 struct RoleRow {
@@ -77,7 +77,7 @@ inline constexpr RoleArray<RoleRow> kRoleRows = {{
 }};
 static_assert(!kRoleRows.of[kRoles - 1].name.empty(), "every role has a row");
 
-// Those with a value for each element come first.
+// Roles with a value for each element come first.
 inline constexpr int kElementRoles = static_cast<int>(Role::kRowVariance);
 LPMM_HD constexpr bool is_per_element(Role role) {
   return static_cast<int>(role) < kElementRoles;

@@ -22,7 +22,7 @@ namespace lpmm {
 using Rule = std::variant<Sgd, Adam, AdamW, Lion, Lamb, RmsProp, Lars, LarsClip, Adagrad, AdEmaMix, AdamMini,
                           AdamWFactored, Adafactor, Muon>;
 
-// What a rule's make() returns: the rule, or, where that depends on the tensor, one of several.
+// Wraps what a rule's make() returns: the rule, or, where that depends on the tensor, one of several.
 template <class R>
 Rule as_rule(const R& rule) {
   return rule;
@@ -32,7 +32,7 @@ Rule as_rule(const std::variant<R...>& rule) {
   return std::visit([](const auto& r) -> Rule { return r; }, rule);
 }
 
-// Whether the parameter's rounding errors go into its states.
+// True if the parameter's rounding errors go into its states.
 inline bool feeds_back(const Rule& rule) {
   return std::visit(
       []<class R>(const R& r) {

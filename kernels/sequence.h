@@ -29,7 +29,7 @@ struct RowNormShape {
   }
 };
 
-// Of a norm that is not centred, `mean` and `bias_gradient` are null.
+// A norm that is not centred has null `mean` and `bias_gradient`.
 struct RowNormBackward {
   const void *x = nullptr, *dy = nullptr;
   const float *weight = nullptr, *mean = nullptr, *inverse_deviation = nullptr;
@@ -76,8 +76,8 @@ struct AttentionShape {
   Compute type = Compute::kFp32;
   int kv_heads = 0;       // of keys and values; a divisor of heads, 0: as many
   bool is_causal = true;  // a position sees itself and those before; otherwise all
-  // Of each sequence, where it is not causal: how many of its first positions are seen, at least 1. Null:
-  // all.
+  // Where attention is not causal: for each sequence, how many of its first positions are seen, at least 1.
+  // Null: all.
   const std::int32_t* lengths = nullptr;
   int key_length = 0;  // positions of the other value; 0: self-attention. Not causal
   LPMM_HD bool is_self() const { return key_length == 0; }
@@ -93,7 +93,7 @@ struct AttentionShape {
   LPMM_HD int key_row_heads() const { return is_self() ? query_row_heads() : 2 * key_heads(); }
   LPMM_HD int first_key_head() const { return is_self() ? heads : 0; }
 };
-// What its backward reads and writes. Of self-attention kv and dkv are null.
+// The arguments of the backward pass. For self-attention, kv and dkv are null.
 struct AttentionBackward {
   const void *q = nullptr, *kv = nullptr, *y = nullptr, *dy = nullptr;
   const float* log_sums = nullptr;
@@ -122,7 +122,7 @@ struct RowGroups {
 };
 
 // ---- loss ------------------------------------------------------------------------------------------------
-// What is known of one row's softmax after some chunks of its logits.
+// The state of one row's softmax after some chunks of its logits.
 struct SoftmaxRow {
   float maximum = -std::numeric_limits<float>::infinity();
   float target = 0;        // the label's logit
@@ -131,7 +131,7 @@ struct SoftmaxRow {
   double total = 0;        // of the logits, where labels are smoothed
 };
 
-// What a device (kernels/device.h) computes for transformers.
+// The operations of a device (kernels/device.h) for transformers.
 class SequenceKernels {
  public:
   // ---- norms of rows -------------------------------------------------------------------------------------

@@ -2,9 +2,9 @@
 // group, 16 lanes (lane i adds elements i, i + 16, ...), then the lanes as a tree; then the groups of the
 // range as a binary tree over their places.
 //
-// Of each row and column of a matrix: a row has 128 lanes (lane i adds columns i, i + 128, ...), then the
-// lanes as a tree; a column at most 16 chunks of neighbouring rows, of 64 rows at least, each row after row,
-// then the chunks in order. The sum of one number per row is that of a row.
+// The sums of each row and column of a matrix: a row has 128 lanes (lane i adds columns i, i + 128, ...),
+// then the lanes as a tree; a column at most 16 chunks of neighbouring rows, of 64 rows at least, each row
+// after row, then the chunks in order. The sum of one number per row is that of a row.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +49,7 @@ LPMM_HD constexpr std::int64_t rows_of_chunk(std::int64_t rows) {
 LPMM_HD constexpr std::int64_t row_chunks(std::int64_t rows) {
   return (rows + rows_of_chunk(rows) - 1) / rows_of_chunk(rows);
 }
-// What the sums of all columns take while they are made.
+// The workspace that the sums of all columns take while they are computed.
 constexpr std::int64_t column_sum_bytes(std::int64_t rows, std::int64_t columns) {
   return static_cast<std::int64_t>(sizeof(double)) * row_chunks(rows) * columns;
 }

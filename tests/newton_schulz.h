@@ -37,7 +37,7 @@ inline double norm(const DenseMatrix& m) {
   for (const double x : m.values) squares += x * x;
   return std::sqrt(squares);
 }
-// Of a from b, in shares of b.
+// The distance of a from b, relative to the norm of b.
 inline double distance(const DenseMatrix& a, const DenseMatrix& b) {
   DenseMatrix d = a;
   for (std::size_t i = 0; i < d.values.size(); ++i) d.values[i] -= b.values[i];

@@ -30,7 +30,7 @@ double smoothing(double x, double variance) {
     }
     return sum;
   }
-  // What a parabola gains, less what its kinks at 0 and 1 cut off.
+  // The gain of a parabola, less what its kinks at 0 and 1 cut off.
   const double deviation = std::sqrt(variance);
   const auto beyond = [&](double distance) {
     const double z = distance / deviation;
@@ -39,7 +39,7 @@ double smoothing(double x, double variance) {
   return variance - 2 * (beyond(x) + beyond(1 - x));
 }
 
-// How far apart the draws of `qr` are in two writes, as a share of their range.
+// The distance between the draws of `qr` in two writes, as a share of their range.
 constexpr std::int64_t kDraws = 65536;
 double weyl(std::int64_t lag) {
   return static_cast<double>(std::abs(lag) * kWeylStep % kDraws) / double{kDraws};
@@ -70,7 +70,7 @@ Neighbours neighbours_of(Format format, MapTable table, double value) {
   return {at > table.values ? at[-1] : -kNone, at + 1 < end ? at[1] : kNone};
 }
 
-// What a rounding error of x adds to m, by its size: kappa of README 4.
+// The amount that a rounding error of x adds to m, relative to the error: kappa of README 4.
 double feedback_of(const QuadraticProblem& s) {
   if (!s.error_feedback) return 0;
   if (s.momentum <= 0) throw UsageError("error feedback goes through the momentum: set it above 0");
@@ -134,7 +134,7 @@ double quasi_share(double step, double spread, double momentum) {
   if (momentum < 0 || momentum >= 1) throw UsageError("quasi_share: the momentum is at least 0 and below 1");
   const double alone = grid_error(Rounding::kStochastic, step, spread);
   if (alone == 0) return 1;
-  // What the draws alone leave, and what momentum takes from it.
+  // The noise that the draws alone leave, and what momentum takes from it.
   double sum = grid_error(Rounding::kStochastic, step, std::numbers::sqrt2 * spread) / 2;
   double correlation = momentum;
   for (std::int64_t lag = 1; lag <= kDraws && correlation > 1e-4; ++lag, correlation *= momentum) {

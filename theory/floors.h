@@ -31,8 +31,9 @@ double map_error(Format format, MapTable table, Rounding rounding, double step, 
 // the updates N(0, spread^2) and correlated by `correlation`. Eq. (5b).
 double quasi_covariance(double step, double spread, double correlation, std::int64_t lag);
 
-// What is left of the rounding noise of sr with qr in the long run: (5b) summed over all lags, over that of
-// lag 0. Updates are correlated by momentum^lag. Eq. (5c). Throws UsageError for a momentum outside [0, 1).
+// The part of sr's rounding noise that is left with qr in the long run: (5b) summed over all lags, over that
+// of lag 0. Updates are correlated by momentum^lag. Eq. (5c). Throws UsageError for a momentum outside
+// [0, 1).
 double quasi_share(double step, double spread, double momentum);
 
 // E[max^2] of `count` independent |N(0, 1)|: an abs-max block's step is about spread * sqrt(this) / limit.
@@ -68,7 +69,7 @@ double stuck_value(Format format, MapTable table, double decay);
 double step_lengthening(double gap, double decay);
 
 // ---- noise floor (README 3, 4) -------------------------------------------------------------------------
-// Whether the formulas below say where a run ends: not with rn, nor of qr on a grid that moves.
+// True if the formulas below say where a run ends: not with rn, nor with qr on a grid that moves.
 bool has_floor(Rounding rounding, StepMode steps);
 
 // Solves P = A P A' + Q for a stable A (spectral radius < 1). Throws UsageError where A is not.
@@ -103,7 +104,7 @@ struct Floor {
 // with qr (14a). Throws UsageError for what does not settle and what the formulas do not cover.
 Floor quadratic_floor(const QuadraticProblem& problem);
 
-// How many times as long error feedback makes the momentum of a rule whose steps are `rate` times the
+// The factor by which error feedback lengthens the momentum of a rule whose steps are `rate` times the
 // parameter whatever the momentum, as LAMB's; rounding errors are `error` times the parameter. Infinite where
 // such steps are too short to bring the errors back. README 4.
 double fed_back_length(double error, double rate, double momentum);
@@ -111,9 +112,9 @@ double fed_back_length(double error, double rate, double momentum);
 // The variance of `quadratic_floor` with sr in closed form, given the rounding noise. Eq. (13), (14).
 double floor_variance(const QuadraticProblem& problem, double rounding_noise);
 
-// How many times as high the noise floor is as without rounding the parameter, for learning rates that are
-// small beside 1 / curvature: README 4. The variances are of one write of it and of one update, which
-// gradient noise makes.
+// The noise floor, as a multiple of the one without rounding the parameter, for learning rates that are small
+// beside 1 / curvature: README 4. The variances are of one write of it and of one update, which gradient
+// noise makes.
 double floor_growth(double rounding_noise, double update_variance, double momentum);
 
 // ---- convergence (README 7) ----------------------------------------------------------------------------

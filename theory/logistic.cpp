@@ -13,7 +13,7 @@ namespace {
 double log1p_exp(double z) {
   return z > 0 ? z + std::log1p(std::exp(-z)) : std::log1p(std::exp(z));
 }
-// Of log(1 + exp(-z)) with respect to z.
+// The derivative of log(1 + exp(-z)) with respect to z.
 double slope(double z) {
   return -1 / (1 + std::exp(z));
 }

@@ -20,7 +20,7 @@ class LogisticProblem {
   LogisticProblem(double ridge, double narrowest, std::uint64_t seed);
 
   double loss(const Eigen::VectorXd& w) const;
-  // Of the samples chosen by `rows`, ridge included.
+  // The gradient over the samples chosen by `rows`, ridge included.
   Eigen::VectorXd gradient(const Eigen::VectorXd& w, std::span<const int> rows) const;
 
   const Eigen::VectorXd& optimum() const { return optimum_; }

@@ -50,7 +50,8 @@ double settling_steps(const QuadraticRun& run);
 
 QuadraticResult run_quadratic(const QuadraticRun& run, Device& device);
 
-// What the floor formulas say about a run whose step is known (from its result): means over the blocks.
+// The predictions of the floor formulas for a run whose step is known (from its result): means over the
+// blocks.
 Floor predict(const QuadraticRun& run, const QuadraticResult& result);
 
 }  // namespace lpmm::theory

@@ -1,6 +1,6 @@
-// What a momentum in few bits does to Lion, whose step is the sign of c = beta1 m + (1 - beta1) g: some signs
-// turn. The momentum goes on from what is stored, update after update, with the gradients of an exact run
-// (Chen et al. 2023, arXiv 2302.06675).
+// The effect of a momentum in few bits on Lion, whose step is the sign of c = beta1 m + (1 - beta1) g: some
+// signs turn. The momentum goes on from what is stored, update after update, with the gradients of an exact
+// run (Chen et al. 2023, arXiv 2302.06675).
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ class SignStudy {
   // its size.
   void update(int tensor, std::span<const float> momentum, std::span<const float> gradient, Device& device);
 
-  // Of all updates since begin_count().
+  // turned() covers all updates since begin_count().
   void begin_count();
   TurnedSigns turned() const;
 

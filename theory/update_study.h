@@ -1,5 +1,5 @@
-// What storing one of Adam's states in few bits does to the next step: u = m / (sqrt(v / c) + epsilon) with
-// the state as stored, against u with both exact. One write, no feedback through later steps.
+// The effect of storing one of Adam's states in few bits on the next step: u = m / (sqrt(v / c) + epsilon)
+// with the state as stored, against u with both exact. One write, no feedback through later steps.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace lpmm::theory {
 
-// Of one tensor.
+// Adam's states of one tensor.
 struct AdamState {
   std::vector<float> momentum, variance;
 };
@@ -20,7 +20,7 @@ struct AdamState {
 struct UpdateStudy {
   Role stored = Role::kVariance;  // or the momentum
   Spec spec;                      // signed for the momentum, unsigned for the variance
-  // What is read of values that were stored in another way than by the spec.
+  // If set, stores values in another way than by the spec, and returns the values read back.
   std::function<std::vector<float>(const std::vector<float>& values, Device& device)> store = {};
   double correction = 1;  // c, 1 - beta2^t
   double epsilon = 1e-8;

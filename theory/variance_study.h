@@ -1,6 +1,6 @@
-// What storing Adam's variance in few bits does to the length of its steps. Rounding keeps the mean of v, but
-// a step is m / sqrt(v), and the mean of 1 / sqrt(v) grows with the spread of v (Jensen's inequality): packed
-// runs take longer steps, as with a larger learning rate.
+// The effect of storing Adam's variance in few bits on the length of its steps. Rounding keeps the mean of v,
+// but a step is m / sqrt(v), and the mean of 1 / sqrt(v) grows with the spread of v (Jensen's inequality):
+// packed runs take longer steps, as with a larger learning rate.
 //
 // Gradients of element i are N(0, s_i), independent over steps; ln s_i is normal within a block. The variance
 // goes through ModelMemory as in a run; beside it the exact one is kept.

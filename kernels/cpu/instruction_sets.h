@@ -1,4 +1,4 @@
-// Whether this processor, under this system, runs what is compiled for a set of Highway's. Asked of the
+// True if this processor, under this system, runs code compiled for one of Highway's sets. Asked of the
 // compiler's library, so that packed memory needs none of Highway's.
 #pragma once
 

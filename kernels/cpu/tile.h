@@ -19,7 +19,7 @@ struct TileKernels {
 
   // The lines of rounding's draws, from group first_group of the tensor on (kernels/noise.h).
   void (*lines)(const Noise& noise, std::int64_t first_group, std::int64_t groups, NoiseLine* lines);
-  // What dropout draws. words[64*g + 16*w + lane] = word w of the Philox call of that lane in group
+  // The draws of dropout. words[64*g + 16*w + lane] = word w of the Philox call of that lane in group
   // first_group + g: draw d of the lane is its half d % 2 in word d / 2.
   void (*draw)(const Noise& noise, std::int64_t first_group, std::int64_t groups, std::uint32_t* words);
 

@@ -26,7 +26,7 @@ using DBytes = hn::Repartition<std::uint8_t, DF>;
 using VBytes = hn::Vec<DBytes>;
 constexpr int kByteLanes = 4 * static_cast<int>(kLanes);
 
-// Of each byte of a group, one bit of its place in a plane of one bit a code, or of two.
+// For each byte of a group, the lowest bit of its place in a plane of one or two bits per code.
 template <int kWidth>
 struct PlaneBits {
   alignas(64) std::uint8_t bits[kGroup];
@@ -87,7 +87,7 @@ class Codes {
   using Byte = std::conditional_t<kSigned && (kBits == 8 || kIsUnpacked), std::int8_t, std::uint8_t>;
 
  public:
-  // Of the elements [first, first + count) of a group, count a multiple of 64.
+  // Takes the elements [first, first + count) of a group; count is a multiple of 64.
   HWY_INLINE Codes(const std::uint8_t* HWY_RESTRICT planes, int first, int count) : planes_(planes) {
     if constexpr (kIsUnpacked) {
       constexpr DBytes d;
@@ -143,7 +143,7 @@ class Codes {
   alignas(64) std::conditional_t<kIsUnpacked, std::uint8_t[kGroup], None> bytes_;
 };
 
-// What the word of a block says, the coding known to the compiler.
+// The contents of a block's word, for a coding known to the compiler.
 template <Coding kCoding>
 HWY_INLINE Scale scale_at(Format f, MapTable table, std::uint16_t word) {
   if constexpr (has_range(kCoding)) return scale_of({Map::kLog, f.bits}, table, word);
@@ -179,7 +179,8 @@ struct Entries {
 template <Coding kCoding, int kBits>
 inline constexpr Entries<kCoding, kBits> kEntries;
 
-// What a block's values are computed with. Tables of ranges lie close: there nothing may be above the codes.
+// The codes that a block's values are computed with. Tables of ranges lie close: there nothing may be above
+// the codes.
 template <Coding kCoding, int kBits>
 using CodesOf = Codes<kBits, has_signed_codes(kCoding),
                       is_looked_up(kCoding, kBits) && !(has_range(kCoding) && 1 << kBits < kLanes)>;
@@ -238,7 +239,7 @@ HWY_INLINE void store_pair(VF low, VF high, float* HWY_RESTRICT to) {
   hn::StoreU(low, DF(), to);
   hn::StoreU(high, DF(), to + kLanes);
 }
-// What is stored is never NaN, and never too large.
+// Stored values are never NaN, and never too large.
 HWY_INLINE void store_pair(VF low, VF high, std::uint16_t* HWY_RESTRICT to) {
   const hn::Repartition<std::uint16_t, DU> d16;
   const auto halves =

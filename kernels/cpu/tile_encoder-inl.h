@@ -209,7 +209,7 @@ struct Encoder : ZoneColumns<kCoding> {
   HWY_INLINE void squares(const RowsF& x, const RowsI& draw, RowsI& code) const {
     const VF last = to_float(neighbours.last);
     each([&](int i) {
-      // Of a negative value the root is NaN, and the larger of the two then 0.
+      // The root of a negative value is NaN, and the larger of the two is then 0.
       const VF place = hn::Max(hn::Mul(hn::Sqrt(x[i]), inverse_root), hn::Zero(DF()));
       code[i] = truncate_to_int(hn::Min(place, last));
     });
@@ -251,7 +251,7 @@ struct Encoder : ZoneColumns<kCoding> {
   HWY_INLINE void square_root(const RowsF& x, const RowsI& draw, RowsI& code) const {
     const VF one = set(1.0F);
     RowsF k, upper, rest, u;
-    // Of a negative value the root is NaN, and the larger of the two then 0.
+    // The root of a negative value is NaN, and the larger of the two is then 0.
     each([&](int i) { k[i] = hn::Max(hn::Mul(hn::Sqrt(x[i]), inverse_root), hn::Zero(DF())); });
     each([&](int i) { code[i] = truncate_to_int(k[i]); });
     each([&](int i) { k[i] = to_float(code[i]); });
@@ -271,7 +271,7 @@ struct Encoder : ZoneColumns<kCoding> {
 
   HWY_INLINE void average_root(const RowsF& x, const RowsI& draw, RowsI& code) const {
     RowsF y, middle, bend, w;
-    // Of a negative value the root is NaN, and the larger of the two then 0.
+    // The root of a negative value is NaN, and the larger of the two is then 0.
     each([&](int i) { y[i] = hn::Max(hn::Mul(hn::Sqrt(x[i]), inverse_root), hn::Zero(DF())); });
     each([&](int i) { code[i] = truncate_to_int(y[i]); });
     each([&](int i) { middle[i] = hn::Add(to_float(code[i]), set(0.5F)); });

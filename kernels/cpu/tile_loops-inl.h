@@ -94,7 +94,7 @@ inline void add_scaled(float* HWY_RESTRICT sum, const float* HWY_RESTRICT addend
   }
 }
 
-// Of a packing group; the products are exact.
+// The sum of squares of a packing group; the products are exact.
 HWY_INLINE double group_square_sum(const float* HWY_RESTRICT values) {
   const hn::Repartition<double, DF> dd;
   const hn::Rebind<float, decltype(dd)> df;

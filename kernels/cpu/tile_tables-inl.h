@@ -1,4 +1,4 @@
-// What encoders look up: the lines of a softsign, the zones of a map by column.
+// Tables that encoders look up: the lines of a softsign, the zones of a map by column.
 // Compiled once for each instruction set, with the file that includes it.
 #if defined(LPMM_KERNELS_CPU_TILE_TABLES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef LPMM_KERNELS_CPU_TILE_TABLES_INL_H_

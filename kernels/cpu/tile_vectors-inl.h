@@ -129,7 +129,7 @@ class Draws {
   HWY_INLINE explicit Draws(NoiseLine line)
       : next_(hn::Add(hn::Mul(hn::Set(DU(), line.slope), hn::Iota(DU(), 0)), hn::Set(DU(), line.start))),
         stride_(hn::Set(DU(), line.slope * static_cast<std::uint32_t>(kLanes))) {}
-  // Of so many bits; those of fewer are the upper ones of 16.
+  // The next draws, of kBits bits; those of fewer than 16 bits are the upper bits of those of 16.
   template <int kBits>
   HWY_INLINE VU next() {
     const VU draws = hn::ShiftRight<32 - kBits>(next_);

@@ -1,7 +1,7 @@
 // The CUDA device with the host as its machine: the same kernels, compiled here.
 #include "kernels/cuda/emulated.h"
 
-// What marks functions for nvcc.
+// The macros that mark functions for nvcc.
 // NOLINTBEGIN(bugprone-reserved-identifier): CUDA's names
 #define __global__
 #define __device__

@@ -1,4 +1,4 @@
-// What the CUDA runtime says of a machine, and what that means for who wants to train on it.
+// The facts that the CUDA runtime reports of a machine, and what they mean for training on it.
 #pragma once
 
 #include <string>

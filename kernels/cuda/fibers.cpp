@@ -196,7 +196,7 @@ void Block::run_while_warps_meet(const std::vector<unsigned>& order, unsigned fi
   } while (release_warps(first, end));
 }
 
-// Whether the threads of some warp have met.
+// Releases the warps whose threads have met; true if there were any.
 bool Block::release_warps(unsigned begin, unsigned threads) {
   bool any = false;
   for (unsigned first = begin; first < threads; first += kWarp) {

@@ -41,7 +41,7 @@ struct Sanitizer {
   bool is_thread_;
 };
 
-// Where a stack goes on.
+// The point at which a stack continues.
 struct Context {
 #if defined(__x86_64__)
   void* stack_pointer = nullptr;
@@ -69,12 +69,12 @@ class Block {
     for (threadIdx.x = threads; threadIdx.x-- > 0;) body();
   }
 
-  // What __syncthreads does: returns when all threads that have not ended are here.
+  // Like __syncthreads: returns when all threads that have not ended are here.
   static void barrier() { wait(State::kAtBarrier); }
-  // What __syncwarp does, for all threads of the warp.
+  // Like __syncwarp, for all threads of the warp.
   static void warp_barrier() { wait(State::kAtWarp); }
-  // What lanes of a warp tell one another: returns when all of them are here, with the value of each. It is
-  // there until the lane's next meeting.
+  // Exchanges values between the lanes of a warp: returns when all of them are here, with the value of each.
+  // It is there until the lane's next meeting.
   static const OfLanes& meet(std::uint64_t value);
   // The value of one lane.
   template <class T>
@@ -97,8 +97,8 @@ class Block {
 
  private:
   enum class State : std::uint8_t { kReady, kAtWarp, kAtBarrier, kEnded };
-  // Of one warp. A lane may be at the next meeting before another has read what this one was told, but not at
-  // the one after.
+  // The values exchanged by one warp. A lane may be at the next meeting before another has read the values of
+  // this one, but not at the one after.
   struct Meetings {
     OfLanes values[2];
   };

@@ -64,7 +64,7 @@ void release_guarded(std::byte* memory) noexcept {
   Range& r = range();
   const std::lock_guard lock(r.mutex);
   const auto at = r.taken.find(static_cast<std::size_t>(memory - r.base));
-  // What comes next finds zeros there, and nobody may read what was.
+  // The next allocation finds zeros there, and nobody may read what was.
   madvise(memory, at->second, MADV_DONTNEED);
   mprotect(memory, at->second, PROT_NONE);
   r.taken.erase(at);

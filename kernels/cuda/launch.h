@@ -1,5 +1,5 @@
-// What a .cu file needs of its machine. nvcc: a device, in the namespace cuda. The host's compiler: fibers,
-// in the namespace cuda_emulated; the same kernels, the same launches.
+// The parts of the machine that a .cu file needs. nvcc: a device, in the namespace cuda. The host's compiler:
+// fibers, in the namespace cuda_emulated; the same kernels, the same launches.
 #pragma once
 
 #include <bit>
@@ -19,7 +19,8 @@
 #include <cuda_runtime.h>
 #define LPMM_CUDA_NAMESPACE cuda
 #define LPMM_DEVICE __device__ __forceinline__
-// Of a loop over an array that is to stay in registers; of one whose code would not fit.
+// UNROLL is for a loop over an array that is to stay in registers, ROLLED for one whose unrolled code would
+// not fit.
 #define LPMM_UNROLL _Pragma("unroll")
 #define LPMM_ROLLED _Pragma("unroll 1")
 #else
@@ -42,7 +43,7 @@ inline constexpr std::uint32_t kAllLanes = 0xFFFFFFFFU;  // of a warp
 #if defined(__CUDACC__)
 inline constexpr int kThreads = 256, kWarp = 32;
 
-// What a launch gives each block. The low byte of its address is 0.
+// The dynamic shared memory that a launch gives each block. The low byte of its address is 0.
 __device__ inline void* dynamic_shared() {
   extern __shared__ __align__(256) unsigned char memory[];
   return memory;
@@ -75,7 +76,7 @@ LPMM_DEVICE T* global(T* pointer) {
   return pointer;
 }
 
-// What lanes of a warp tell one another; all of them are there.
+// A bit for each lane of the warp where `condition` holds; all lanes must call it.
 LPMM_DEVICE std::uint32_t lanes_where(bool condition) {
   return __ballot_sync(kAllLanes, condition);
 }
@@ -89,7 +90,7 @@ LPMM_DEVICE std::uint32_t add_to(std::uint32_t* sum, std::uint32_t value) {  // 
 LPMM_DEVICE void publish() {
   __threadfence();
 }
-// What another block has written.
+// Reads a value that another block has written.
 LPMM_DEVICE double from_other(const double* sum) {
   return __ldcg(sum);
 }
@@ -100,10 +101,11 @@ inline void check(cudaError_t error, const char* what) {
   }
 }
 
-// Whether the device, and the code that it runs, know how to wait in begin_kernel(); kernels/cuda/gpu.
+// True if the device, and the code that it runs, can wait in begin_kernel(); in kernels/cuda/gpu.
 bool kernels_wait();
 
-// What comes between two kernels, about a microsecond on an H100, takes place while the first one ends.
+// Launches a kernel. The gap between two kernels, about a microsecond on an H100, overlaps the end of the
+// first.
 template <class... Parameters>
 void start(void (*kernel)(Parameters...), std::int64_t blocks, int threads, std::int64_t shared_bytes,
            Stream stream, const std::type_identity_t<Parameters>&... arguments) {
@@ -156,7 +158,7 @@ class StreamMemory {
   Stream stream_;
 };
 
-// Of the current device.
+// The multiprocessors of the current device.
 inline int multiprocessors() {
   int device = 0, count = 0;
   check(cudaGetDevice(&device), "no current device");

@@ -11,7 +11,8 @@ namespace lpmm::kernels {
 // The tensors of a convolution, or their gradients, in the order in which they are handed over.
 enum class ConvTensor : std::uint8_t { kX, kWeights, kY };
 
-// Which of them is computed from the other two; as it is, or, of x, added to what is there.
+// One pass: which of the tensors is computed from the other two. It replaces what is there, or, for x, may be
+// added to it.
 struct ConvPass {
   ConvShape shape;
   ConvTensor result = ConvTensor::kY;

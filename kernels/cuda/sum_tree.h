@@ -51,7 +51,7 @@ inline void sum_pieces(const double* sums, std::int64_t count, double* room, dou
 // ---- within a launch -------------------------------------------------------------------------------------
 inline constexpr int kTreeWarps = 4, kTreeThreads = kTreeWarps * kWarp;  // of its blocks
 
-// Whether all `blocks` of a launch have come here, this one last: what the others wrote before can be read.
+// True if all `blocks` of a launch have come here, this one last: what the others wrote before can be read.
 // `arrived` is 0 before and afterwards; `shared`: memory of the block that nothing else is in.
 LPMM_DEVICE bool is_last_of(std::uint32_t blocks, std::uint32_t* arrived, std::uint32_t* shared) {
   __syncthreads();
@@ -67,14 +67,14 @@ LPMM_DEVICE bool is_last_of(std::uint32_t blocks, std::uint32_t* arrived, std::u
   return is_last;
 }
 
-// Where the sums of blocks go, neighbours in the tree.
+// The memory for the sums of blocks, which are neighbours in the tree.
 struct BlockSums {
   double* of_blocks = nullptr;  // and then of the levels above them
   std::uint32_t* arrived = nullptr;
   double* to = nullptr;  // null: no sum is wanted
 };
 
-// Of what the threads of a block have, as a tree from pairs `distance` apart on; the first thread has it.
+// The sum over the threads of a block, as a tree from pairs `distance` apart on; the first thread has it.
 // `of_warps`: shared memory.
 LPMM_DEVICE double sum_of_threads(double sum, int distance, double* of_warps) {
   for (; distance < kWarp; distance *= 2) sum += __shfl_xor_sync(kAllLanes, sum, distance);

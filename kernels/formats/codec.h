@@ -14,7 +14,7 @@
 
 namespace lpmm {
 
-// What rounds and how, for whoever compares runs: another text where the same draw rounds otherwise.
+// Names the rounding, for comparing runs: the text differs where the same draw rounds otherwise.
 inline constexpr const char* kRoundingBits =
     "philox4x32-10, a line per group; softsign by lines; ar of roots by a bent line";
 
@@ -106,7 +106,7 @@ LPMM_HD std::uint16_t range_bits(std::uint32_t range) {
   return static_cast<std::uint16_t>((range & 16U) << 11 | (range & 15U));
 }
 
-// What the word of a block says: its step, and the table that its codes are read with.
+// The contents of a block's word: its step, and the table that its codes are read with.
 struct Scale {
   float step;
   MapTable table;
@@ -119,7 +119,7 @@ LPMM_HD Scale scale_of(Format f, MapTable table, std::uint16_t word) {
   return {bf16_to_float(static_cast<std::uint16_t>(word & kRangedStep)), table};
 }
 
-// Whether a block of this format may have this word.
+// True if a block of this format may have this word.
 LPMM_HD bool is_step(Format f, std::uint16_t word) {
   const std::uint32_t step = has_range(f.map) ? word & kRangedStep : word;
   const float least = has_range(f.map) ? kMinRangedStep : kMinStep;
@@ -175,7 +175,7 @@ LPMM_HD std::uint32_t inverted(std::uint32_t magnitude_bits) {
   return 0U - magnitude_bits;
 }
 
-// Whether a sticky word still fits: nothing is beyond its ends, its second largest value is in use or nearly,
+// True if a sticky word still fits: nothing is beyond its ends, its second largest value is in use or nearly,
 // and so is its lower quarter. What is stored with a new word always fits it, whatever rounding did: that
 // word leaves free at most an eighth above the largest, and the tenth of octaves between two ranges below the
 // smallest.

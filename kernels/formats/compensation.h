@@ -33,8 +33,9 @@ LPMM_HD std::uint8_t float_to_ulp8_stochastic(float x, std::uint32_t draw) {
   return static_cast<std::uint8_t>(fixed >> 16);
 }
 
-// What a compensation of 1 stands for: 1; of `ulp8`, the most that rounding to `stored`, a bf16 number, can
-// take, half a unit in its last place to nearest and a whole one stochastically. It may be subnormal.
+// The value that a compensation of 1 stands for: 1; for `ulp8`, the most that rounding to `stored`, a bf16
+// number, can take, half a unit in its last place to nearest and a whole one stochastically. It may be
+// subnormal.
 LPMM_HD float compensation_unit(const Codec& compensation, const Codec& parameter, float stored) {
   if (compensation.format.map != Map::kUlp) return 1.0F;
   constexpr std::uint32_t kExponent = 0x7F800000U, kLeast = 0x00800000U;  // of subnormal numbers
@@ -51,7 +52,7 @@ LPMM_HD float compensation_of(float wanted, float stored, float unit) {
   return (wanted - stored) / unit;
 }
 
-// How the two terms of a tensor's parameters are stored.
+// The codecs of the two terms of a tensor's parameters.
 struct TwoTerms {
   Codec parameter, compensation;
 

@@ -130,7 +130,7 @@ LPMM_HD std::int32_t encode_zones(MapTable table, float x, float step, std::uint
   return table.zero + (x < 0.0F ? -number : number);
 }
 
-// Whether x goes up between neighbours a <= x < b: u * (b - a) >= the way to b. Under `ur` that way is
+// True if x rounds up between neighbours a <= x < b: u * (b - a) >= the way to b. Under `ur` that way is
 // measured in h(v) = 1 / sqrt(v), where (h(x) - h(b)) / (h(a) - h(b)) is the share of the way in v times a
 // factor that is 1 at a: the mean of h is kept. The rule's epsilon is left out: where it decides, updates do
 // not depend on v. Under `ar` it is measured in v^(1/4): what the noise of many writes adds to the mean of

@@ -161,14 +161,14 @@ LPMM_HD constexpr bool is_signed(Map m) {
 LPMM_HD constexpr bool is_zero_free(Map m) {
   return (maps::kZeros >> static_cast<int>(m) & 1U) == 0;
 }
-// Whether a format of this coding and width exists, or of this coding and more bits.
+// True if a format of this coding and width exists, or (below) one of this coding and more bits.
 constexpr bool has_width(Coding coding, int bits) {
   for (const MapRow& row : kMaps) {
     if (row.coding == coding && (row.widths >> bits & 1U) != 0) return true;
   }
   return false;
 }
-// Whether some format of this coding has no zero.
+// True if some format of this coding has no zero.
 constexpr bool has_zero_free(Coding coding) {
   for (const MapRow& row : kMaps) {
     if (row.coding == coding && !row.has_zero) return true;
@@ -182,7 +182,7 @@ constexpr bool has_width_above(Coding coding, int bits) {
   return false;
 }
 
-// Whether a block's step also says its range.
+// True if a block's step also says its range.
 LPMM_HD constexpr bool has_range(Coding c) {
   return c == Coding::kLog;
 }
@@ -205,14 +205,15 @@ enum class Rounding : std::uint8_t { kNearest, kStochastic, kQuasiStochastic, kU
 LPMM_HD constexpr bool is_of_variance(Rounding rounding) {
   return rounding == Rounding::kUpdate || rounding == Rounding::kAverage;
 }
-// Where a map has a zero, `ur` and `ar` have no place.
+// Maps with a zero cannot be rounded by `ur` and `ar`.
 LPMM_HD constexpr bool can_round(Map map, Rounding rounding) {
   return is_zero_free(map) || !is_of_variance(rounding);
 }
 LPMM_HD constexpr bool takes_draws(Rounding rounding) {
   return rounding != Rounding::kNearest;
 }
-// What a loop over elements is compiled for: the others differ by whether there are draws, and by which.
+// The rounding that a loop over elements is compiled for: the others differ by whether there are draws, and
+// by which.
 LPMM_HD constexpr Rounding law_of(Rounding rounding) {
   return is_of_variance(rounding) ? rounding : Rounding::kStochastic;
 }
@@ -222,9 +223,9 @@ LPMM_HD constexpr Rounding law_of(Rounding rounding) {
 // exactly on its grid.
 enum class StepMode : std::uint8_t { kMoving, kSticky };
 
-// What shares a step. Blocks; the rows of a matrix; or its rows and its columns, where an element takes the
-// smaller step of the two (rank-1 normalization, arXiv 2309.01507). A tensor of more dimensions is a matrix
-// of its first one and the rest.
+// The elements that share a step. Blocks; the rows of a matrix; or its rows and its columns, where an element
+// takes the smaller step of the two (rank-1 normalization, arXiv 2309.01507). A tensor of more dimensions is
+// a matrix of its first one and the rest.
 enum class Scaling : std::uint8_t { kBlocks, kRows, kRank1 };
 
 struct Format {
@@ -233,8 +234,8 @@ struct Format {
   friend bool operator==(const Format&, const Format&) = default;
 };
 
-// What an element loop needs to know about a stored role. `block` is 0 where there are no blocks; of rows, it
-// is the columns of the tensor's matrix, and 0 while that is not known.
+// The facts about a stored role that an element loop needs. `block` is 0 where there are no blocks; for
+// scaling by rows, it is the columns of the tensor's matrix, and 0 while that is not known.
 struct Codec {
   Format format;
   std::int32_t block = 0;
@@ -294,12 +295,12 @@ LPMM_HD std::int64_t step_bytes(const Codec& c, std::int64_t elements) {
   return c.step_bits / 8 * steps_of(c, elements);
 }
 
-// Whether the steps of a part of a tensor are found without the rest of it.
+// True if the steps of a part of a tensor are found without the rest of it.
 LPMM_HD constexpr bool has_blocks(const Codec& c) {
   return c.scaling == Scaling::kBlocks;
 }
-// Whether values are divided by their step before they are coded, with a step of 1: where it is not one bf16
-// number for a block. Codes then depend on the quotient alone, as in the libraries that have such steps.
+// True if values are divided by their step before they are coded, with a step of 1: where the step is not one
+// bf16 number for a block. Codes then depend on the quotient alone, as in the libraries that have such steps.
 LPMM_HD constexpr bool divides_first(const Codec& c) {
   return !has_blocks(c) || c.step_bits != 16;
 }

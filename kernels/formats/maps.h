@@ -9,7 +9,7 @@
 namespace lpmm {
 
 // Ascending values of a table map, and its zones; built once, valid for the program's life. Empty for int,
-// ulp8, bf16 and fp32. Of log0 the tables of all ranges (scale_of in kernels/formats/codec.h).
+// ulp8, bf16 and fp32. For log0, the tables of all ranges (scale_of in kernels/formats/codec.h).
 // Dynamic-exponent maps: the formulas of arXiv 2110.02861. Softsign: k / (2L - |k|), k = -L..L.
 MapTable map_table(Format format);
 
@@ -31,7 +31,7 @@ constexpr int table_values(Format f) {
   return has_range(f.map) ? kRanges * ((1 << f.bits) + 2) : 1 << f.bits;
 }
 
-// Whether a map's codes are decoded by a table; int's are the values themselves.
+// True if a map's codes are decoded by a table; int's are the values themselves.
 constexpr bool has_table(Map m) {
   return coding_of(m) != Coding::kNumber && coding_of(m) != Coding::kLinear;
 }

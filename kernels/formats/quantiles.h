@@ -1,9 +1,9 @@
 // Quantiles of fp32 values: exact ones by counting, and an estimate from sorted tiles.
 //
-// Rank. Of m numbers in ascending order, x[0] to x[m-1], the quantile of share p in [0, 1] lies at rank
+// Rank. Among m numbers in ascending order, x[0] to x[m-1], the quantile of share p in [0, 1] lies at rank
 // h = p (m + 1/3) - 2/3, kept within 0 and m - 1, between two numbers on the line between them (definition 8
-// of Hyndman and Fan, 1996). Where one of the two is infinite, it is the nearer one, the lower at a tie.
-// NaN are counted by nobody: m is the number of the other values. -0 comes before 0.
+// of Hyndman and Fan, 1996). Where one of the two is infinite, it is the nearer one, the lower at a tie. NaN
+// are counted by nobody: m is the number of the other values. -0 comes before 0.
 //
 // All of it gives the same bits for any number of threads, any instruction set, on every device, and however
 // values are cut into panels.
@@ -63,9 +63,9 @@ LPMM_HD double between(double lower, double upper, double fraction) {
 }
 
 // ---- what a device does ---------------------------------------------------------------------------------
-// Which values a count is about, and by what. Level 0: all, by the 16 upper bits of their keys. Level 1:
-// those whose 16 bits have a node in `first`, by node and the next 8 bits. Level 2: those that have a node in
-// `second` besides, by that node and the last 8. kNoNode: not counted.
+// Selects the values that a count includes, and their bins. Level 0: all, by the 16 upper bits of their keys.
+// Level 1: those whose 16 bits have a node in `first`, by node and the next 8 bits. Level 2: those that have
+// a node in `second` besides, by that node and the last 8. kNoNode: not counted.
 struct KeyTree {
   static constexpr std::uint16_t kNoNode = 0xFFFF;
   static constexpr std::int64_t kTops = 1 << 16, kDigits = 1 << 8;
@@ -133,12 +133,12 @@ struct Quantiles {
 inline constexpr std::size_t kMostShares = 4096;
 
 // An estimate by tiles is infinite where one tile's quantile is, and NaN where tiles have infinities of both
-// signs there. Of no more than one tile it is exact. Memory: 1 MB of the device, and 1.5 kB a share for the
+// signs there. For no more than one tile it is exact. Memory: 1 MB of the device, and 1.5 kB a share for the
 // exact ones. Throws std::invalid_argument for shares outside [0, 1], more than kMostShares of them, or
 // panels that are cut elsewhere; std::bad_alloc where the device has no memory.
 Quantiles quantiles(Device& device, const PanelSource& source, std::span<const double> shares,
                     QuantileMethod method);
-// Of values that lie in the device's memory as a whole.
+// The same for values that lie in the device's memory as a whole.
 Quantiles quantiles(Device& device, const float* x, std::int64_t count, std::span<const double> shares,
                     QuantileMethod method);
 

@@ -2,9 +2,9 @@
 // of a matrix (Codec::step_bits, Codec::scaling). Values are divided by their step first, and the quotients
 // coded with a step of 1 (kernels/formats/element.h), as in the libraries that have such steps.
 //
-// What is read and written again unchanged is divided by its step once more; a quotient in fp32 may be off by
-// its last bit, and stochastic rounding then moves a code: at 8 bits in one of 2^15 cases, of `int12` in one
-// of 2^13, of `int16` in one of 2^9.
+// A value that is read and written again unchanged is divided by its step once more; a quotient in fp32 may
+// be off by its last bit, and stochastic rounding then moves a code: at 8 bits in one of 2^15 cases, of
+// `int12` in one of 2^13, of `int16` in one of 2^9.
 #pragma once
 
 #include <cstdint>

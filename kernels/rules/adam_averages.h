@@ -1,4 +1,5 @@
-// What Adam and its kin do with a gradient: averages of it and of its square, corrected for their start.
+// The averages that Adam and its kin keep of a gradient: averages of it and of its square, corrected for
+// their start.
 #pragma once
 
 #include "kernels/rules/rule.h"
@@ -15,12 +16,12 @@ struct AdamAverages {
   float epsilon = 1e-8F;
   float gradient_scale = 1;  // the clip factor
 
-  // What the corrected momentum is divided by.
+  // The divisor of the corrected momentum.
   template <class F>
   LPMM_HD F spread(const F& variance) const {
     return square_root(variance) * F(variance_scale) + F(epsilon);
   }
-  // Whether that is from `least` to `most` for all variances up to this one; leaves room for rounding.
+  // True if spread() is from `least` to `most` for all variances up to this one; leaves room for rounding.
   LPMM_HD bool spreads_within(float least, float most, float variance) const {
     return epsilon >= least && epsilon <= 0.5F * most &&
            variance * variance_scale * variance_scale <= 0.0625F * most * most;

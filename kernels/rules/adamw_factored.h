@@ -35,7 +35,7 @@ struct AdamWFactored : AdamMini {
   static constexpr std::array kStates = {Role::kMomentum, Role::kVariance, Role::kRowVariance,
                                          Role::kColumnVariance};
 
-  // Those of AdamMini but for per_head: the mean of R is one of rows, each of which has its own.
+  // The settings of AdamMini but for per_head: the mean of R is one of rows, each of which has its own.
   struct Settings {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
   };

@@ -1,6 +1,6 @@
-// What a rule is made of. A rule is a struct in a file of its own in kernels/rules/ and an entry of the
-// variant in kernels/rules.h; everything that lists rules (config keys and their checks, plan, bench, advise,
-// the loops of every backend, --help) reads the struct. It has
+// The parts of a rule. A rule is a struct in a file of its own in kernels/rules/ and an entry of the variant
+// in kernels/rules.h; everything that lists rules (config keys and their checks, plan, bench, advise, the
+// loops of every backend, --help) reads the struct. It has
 //
 //   the scalars of one step, and the arithmetic of one element: operator()(Elements<F>&), for F = float and
 //     vectors of floats, with +, -, *, / and the functions below; no fused operations, so that every level
@@ -51,7 +51,7 @@ LPMM_HD float sign(float x) {
   return x > 0.0F ? 1.0F : x < 0.0F ? -1.0F : 0.0F;
 }
 
-// Whether two scalars of a step are the same to the bit: a comparison of integers, which costs a loop less.
+// True if two scalars of a step are the same to the bit: a comparison of integers, which costs a loop less.
 LPMM_HD bool same(float a, float b) {
   return float_bits(a) == float_bits(b);
 }
@@ -112,7 +112,7 @@ struct TensorTraits {
   std::int64_t elements() const { return rows * columns; }
 };
 
-// Which rows of a matrix share a variance: of the first `shared` rows every `run` of them, one below the
+// The rows of a matrix that share a variance: of the first `shared` rows every `run` of them, one below the
 // other; each of the rest has its own.
 struct RowShares {
   std::int64_t shared = 0, run = 1;
@@ -128,7 +128,7 @@ struct RowShares {
   LPMM_HD std::int64_t rows_of(std::int64_t place) const { return place * run < shared ? run : 1; }
 };
 
-// What the host knows when it makes a step's scalars for one tensor.
+// The host's inputs to a step's scalars for one tensor.
 struct RuleStep {
   double learning_rate = 0;  // with the schedule and the tensor's group
   double weight_decay = 0;   // the tensor's

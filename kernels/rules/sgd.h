@@ -57,14 +57,14 @@ struct Sgd {
   static constexpr double kLeastMomentum = 1e-6;  // that gradients are divided by
 
   static bool uses(const Settings& s, const TensorTraits&, Role) { return s.momentum > 0; }
-  // Of settings that are in range each; empty: none.
+  // The problem with settings that are each in range; empty if there is none.
   static std::string_view problem(const Settings& s) {
     return s.nesterov && (s.momentum == 0 || s.dampening != 0)
                ? "nesterov is on, but must be off, or used with a momentum and no dampening"
                : "";
   }
   static double momentum_kept(const Settings& s) { return s.momentum; }
-  // How far a step may move a weight of this size, as far as is known before there are gradients.
+  // An estimate, made before there are gradients, of how far a step may move a weight of this size.
   static double typical_move(double learning_rate, double size) {
     return (learning_rate < 1e-3 ? learning_rate : 1e-3) * size;
   }

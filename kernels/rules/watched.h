@@ -1,4 +1,5 @@
-// What the watch looks at of one element, for any rule: the update it is about to take and what drives it.
+// The values of one element that the watch looks at, for any rule: the update it is about to take and what
+// drives it.
 #pragma once
 
 #include "kernels/rules/rule.h"
@@ -22,7 +23,8 @@ inline constexpr bool kHasVariance = [] {
   return false;
 }();
 
-// Of what a rule has made of an element, `x`, that had this parameter and gradient.
+// Computes the watched values of an element that had this parameter and gradient; `x` is what the rule made
+// of it.
 template <class R, class F>
 LPMM_HD void look_at_change(const R& rule, const F& before, F gradient, const Elements<F>& x,
                             F (&out)[kWatched]) {

@@ -56,7 +56,7 @@ TEST(Maps, DynamicMapsHaveThePublishedValues) {
                        0.0055F,  0.0325F,  0.0775F,  0.2125F,  0.4375F,  0.6625F,  0.8875F,  1.0F};
   const MapTable table = map_table({Map::kDynamic, 4});
   for (int i = 0; i < 16; ++i) EXPECT_FLOAT_EQ(table.values[i], de4[i]);
-  // Of b bits the decades end at 10^-(b-2), each with twice the cells of the one below.
+  // With b bits the decades end at 10^-(b-2), each with twice the cells of the one below.
   const float de5[] = {0.00055F, 0.00325F, 0.00775F, 0.02125F, 0.04375F, 0.06625F, 0.08875F, 0.15625F};
   for (int i = 0; i < 8; ++i) {
     EXPECT_FLOAT_EQ(map_table({Map::kDynamic, 5}).values[16 + i], de5[i]);

@@ -61,7 +61,7 @@ ConvReference plain_convolution(const ConvShape& s, const Floats& x, const Float
 }
 
 TEST_P(ConvolutionTest, EqualsPlainLoops) {
-  // Of the last two, the emulated device cuts the images into chunks.
+  // For the last two shapes, the emulated device cuts the images into chunks.
   const ConvShape shapes[] = {
       {6, 8, 8, 16, 16, 3, 1, 1},
       {4, 8, 8, 16, 32, 3, 2, 1},
@@ -361,7 +361,7 @@ TEST_P(BiasTest, GradientIsTheSumOfRows) {
 }
 
 // ---- batch norm ------------------------------------------------------------------------------------------
-// What norm_statistics writes, of a device: weights of one, biases and running statistics of zero.
+// The output of a device's norm_statistics: weights of one, biases and running statistics of zero.
 struct NormChannels {
   DeviceArray<float> mean, inverse_deviation, scale, shift, running_mean, running_variance;
   DeviceArray<std::uint8_t> finite;
@@ -733,7 +733,7 @@ TEST_P(PoolingTest, GradientsByFiniteDifferences) {
   }
 }
 
-// Of equal values the first one has the gradient, in windows that overlap and in those that do not.
+// Among equal values the first one gets the gradient, in windows that overlap and in those that do not.
 TEST_P(PoolingTest, TiesGoToTheFirst) {
   const PoolShape shape{1, 3, 3, 1, 2, 1};
   const auto x = array(Floats(9, 1.0F)), dy = array(Floats{1, 2, 4, 8}), dx = zeros(9);
@@ -864,7 +864,7 @@ TEST_P(ElementsTest, RowsThatLieApartAreCopiedOrAdded) {
   }
 }
 
-// What only moves or adds values gives the CPU's bytes.
+// Operations that only move or add values give the CPU's bytes.
 TEST_P(ElementsTest, BytesAreTheCpus) {
   CpuDevice cpu(1);
   for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
@@ -1004,7 +1004,7 @@ TEST_P(LossTest, GradientByFiniteDifferences) {
 }
 
 // ---- the same bits ---------------------------------------------------------------------------------------
-// What sums, of one seed.
+// The operations that sum, from one seed.
 Floats sums_of(Device& device, Compute type) {
   const ConvShape s{12, 16, 16, 16, 32, 3, 2, 1};
   const auto convolution = device.convolution(s, type);

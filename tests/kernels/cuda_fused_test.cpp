@@ -16,7 +16,7 @@
 #include "tests/kernels/support.h"
 #include "tests/sanitized.h"
 
-// What marks functions for nvcc.
+// The macros that mark functions for nvcc.
 #undef __global__
 #undef __launch_bounds__
 #define __global__
@@ -192,7 +192,7 @@ TEST(CudaFused, UpdatesOfEveryPresetAndRuleAreTheCpus) {
   }
 }
 
-// How many of a tensor's units the kernel for a rule and a set of codecs leaves to the general bodies.
+// The number of a tensor's units that the kernel for a rule and a set of codecs leaves to the general bodies.
 template <class R, int kSet, bool kFeedback>
 std::uint32_t units_left(const R& rule, const Tensor& tensor) {
   using namespace cuda_emulated;
@@ -339,7 +339,7 @@ TEST(CudaFused, OneBadElementFailsItsTensorOnly) {
 struct Range {
   std::int64_t first, count;
 };
-// Of a tensor: whole, its end, a part inside.
+// Ranges of a tensor: the whole, its end, a part inside.
 std::vector<Range> ranges(std::int64_t n, int block) {
   const std::int64_t unit = std::max(kGroup, block);
   std::vector<Range> ranges = {{0, n}};

@@ -256,7 +256,7 @@ std::vector<Case> cases() {
   };
 }
 
-// Those that the fast kernels are for.
+// The cases that the fast kernels are for.
 Case preset(const char* name, std::size_t set) {
   const fused::Codecs& of = fused::kCodecs[set];
   return {name, of};

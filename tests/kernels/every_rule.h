@@ -19,7 +19,7 @@ inline std::vector<Rule> every_rule() {
   return every_rule(std::type_identity<Rule>());
 }
 
-// Those that feed rounding errors back, doing so, with a momentum.
+// The rules that can feed rounding errors back, with feedback on and with a momentum.
 template <class... R>
 std::vector<Rule> every_fed_rule(std::type_identity<std::variant<R...>>) {
   const RuleStep step{
@@ -38,12 +38,12 @@ inline std::vector<Rule> every_fed_rule() {
   return every_fed_rule(std::type_identity<Rule>());
 }
 
-// Whether a rule of usual settings keeps this state.
+// True if a rule of usual settings keeps this state.
 inline bool has_state(const Rule& rule, Role role) {
   return std::visit([&]<class R>(const R&) { return kernels::fused::keeps<R>(role); }, rule);
 }
 
-// Whether a tensor stored by these codecs has the role; a compensation of fp32 stands for none.
+// True if a tensor stored by these codecs has the role; a compensation of fp32 stands for none.
 inline bool has_role(const Rule& rule, const RoleArray<Codec>& codecs, Role role) {
   if (role == Role::kCompensation) return codecs[role].format.map != Map::kFp32;
   return !is_state(role) || has_state(rule, role);

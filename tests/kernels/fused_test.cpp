@@ -35,7 +35,7 @@ struct Tensors {
   bool operator==(const Tensors& o) const {
     for (const Role role : kEveryRole) {
       if (of[role] == nullptr) continue;
-      // What an emptied accumulator's codes are does not matter.
+      // The codes of an emptied accumulator do not matter.
       const bool same = role == Role::kAccumulator && is_packed(views[role].codec.format)
                             ? of[role]->steps() == o.of[role]->steps()
                             : *of[role] == *o.of[role];
@@ -51,7 +51,7 @@ bool has_fused_loop(const Rule& rule, const RoleArray<RoleView>& roles) {
   });
 }
 
-// Whether the rule keeps what the set stores, and can do without what it leaves out.
+// True if the rule keeps what the set stores, and can do without what it leaves out.
 bool takes(const Rule& rule, const fused::Codecs& codecs) {
   if (has_state(rule, Role::kColumnVariance)) return false;  // the tile loops do it
   for (const Role role : kEveryRole) {
@@ -124,7 +124,7 @@ std::vector<Rule> rules_to_fuse() {
   return all;
 }
 
-// Of a rule, with other draws where they are taken in the value.
+// The codecs of a rule, with other draws where they are taken in the value.
 fused::Codecs codecs_of(const Rule& rule, const fused::Codecs& set, Rounding draws) {
   fused::Codecs codecs = std::visit([&]<class R>(const R&) { return fused::codecs_of<R>(set); }, rule);
   for (Codec& codec : codecs) {

@@ -168,7 +168,7 @@ TEST(Noise, EveryPairOfLanesIsUniform) {
             100);
 }
 
-// What a line does not give: two draws leave the third, as far from the second as that from the first, at
+// A property that a line lacks: two draws leave the third, as far from the second as that from the first, at
 // most two values of 2^16. The sum of a group's errors has the variance of independent ones, and other tails.
 TEST(Noise, ThreeDrawsOfALineAreNotIndependent) {
   std::set<std::uint32_t> thirds;
@@ -193,8 +193,8 @@ TEST(Noise, ThreeDrawsOfALineAreNotIndependent) {
   EXPECT_GT(fourth / (square * square), 6) << "3 for a normal sum";
 }
 
-// Of the draws that an element takes in T steps, the share in an interval is its length to within O(log T) /
-// T; of independent ones, to within a root.
+// The share of an element's draws in T steps that fall in an interval is its length to within O(log T) / T;
+// for independent draws, to within O(1 / sqrt(T)).
 TEST(Noise, QuasiDrawsOfAnElementFillTheIntervalEvenly) {
   constexpr std::uint32_t kSteps = 1000;
   for (const Role role : kEveryRole) {

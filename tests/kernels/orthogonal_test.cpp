@@ -142,7 +142,7 @@ TEST_P(OrthogonalTest, ZerosStayAndWhatIsTinyDoesNotDivideByZero) {
   const std::vector<float> tiny = normal_values(60, 4, 1e-30F);
   const std::vector<float> x = made_orthogonal(device(), tiny, 6, 10);
   EXPECT_LT(distance(widen(x, 6, 10), newton_schulz(widen(tiny, 6, 10), 5)), 1e-4);
-  // Of a norm of 3e-7 the epsilon leaves 3/4, and the rest is as if it were 1.
+  // With a norm of 3e-7 the epsilon leaves a scaled norm of 3/4, and the rest is as if it were 1.
   const std::vector<float> small = normal_values(60, 4, 4e-8F);
   EXPECT_LT(
       distance(widen(made_orthogonal(device(), small, 6, 10), 6, 10), newton_schulz(widen(small, 6, 10), 5)),

@@ -31,7 +31,7 @@ std::vector<float> sorted_numbers(std::vector<float> values) {
   std::sort(values.begin(), values.end(), comes_before);
   return values;
 }
-// Of sorted numbers, in words of the header.
+// The quantile of sorted numbers, as the header defines it.
 double quantile_of(const std::vector<float>& sorted, double share) {
   const auto m = static_cast<double>(sorted.size());
   const double rank = std::clamp(share * (m + 1.0 / 3) - 2.0 / 3, 0.0, m - 1);

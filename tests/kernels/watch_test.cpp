@@ -87,7 +87,7 @@ class There {
       v.steps = steps_.emplace_back(device, steps).data();
     }
   }
-  // Of what is there: the codes of each role, and the steps.
+  // The stored contents: the codes of each role, and the steps.
   using Stored = std::pair<std::vector<std::vector<std::uint8_t>>, std::vector<std::vector<std::uint16_t>>>;
   Stored stored() {
     Stored all;
@@ -144,7 +144,7 @@ void expect_same(const WatchStats& a, const WatchStats& b, const std::string& wh
 
 using PlainLooks = std::vector<std::array<double, kWatched>>;
 
-// Whether an element's update depends on others: norms, variances of rows.
+// True if an element's update depends on others: norms, variances of rows.
 bool is_of_whole_tensors(const Rule& rule) {
   return std::visit([]<class R>(const R&) { return HasNorms<R> || HasRows<R>; }, rule);
 }
@@ -361,7 +361,7 @@ TEST_P(WatchOn, IsTheSameInFusedLoops) {
   EXPECT_TRUE(has_failed);
 }
 
-// What is told is the update that is made, norms and all.
+// The update reported is the one that is made, norms and all.
 TEST_P(WatchOn, TellsTheUpdate) {
   for (const Rule& rule : every_rule()) {
     const Tensor tensor(rule, kPlainCodecs, 3000, 5);
@@ -384,7 +384,7 @@ TEST_P(WatchOn, TellsTheUpdate) {
   }
 }
 
-// Of equal magnitudes the first is named, wherever tiles, runs and thread blocks are cut.
+// Among equal magnitudes the first is named, wherever tiles, runs and thread blocks are cut.
 TEST_P(WatchOn, NamesTheFirstOfEqualElements) {
   const std::int64_t n = 70 * 4096;
   const Sgd sgd{.learning_rate = 1};
@@ -406,7 +406,7 @@ TEST_P(WatchOn, NamesTheFirstOfEqualElements) {
   }
 }
 
-// How much longer or shorter rounding makes what is stored, against a plain loop.
+// Checks how much longer or shorter rounding makes what is stored, against a plain loop.
 TEST(ChangeStats, TellTheRadialBias) {
   CpuDevice device(2);
   const std::int64_t n = 5000;

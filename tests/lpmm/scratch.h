@@ -29,7 +29,7 @@ class Scratch {
   std::filesystem::path path_;
 };
 
-// Of what lies in a folder, the names that begin so.
+// The names in a folder that start with `begin`.
 inline std::set<std::string> names_in(const std::string& folder, std::string_view begin = {}) {
   std::set<std::string> names;
   for (const auto& item : std::filesystem::directory_iterator(folder)) {

@@ -76,7 +76,7 @@ class Before {
     device.download(steps_.get(), role.steps, steps());
   }
   const kernels::RoleView& view() const { return view_; }
-  // Whether the device has made of it what the CPU has.
+  // True if the device's result equals the CPU's.
   bool is_same() const {
     if (view_.codes == nullptr) return true;
     std::vector<std::byte> codes_now(static_cast<std::size_t>(codes())),
@@ -246,7 +246,7 @@ constexpr const char* kTranslator =
     "context = 24\nvocabulary = 256\nend_token = 0\nstart_token = 0\nlabel_smoothing = 0.1\ndropout = 0.1\n"
     "attention_dropout = 0.1\n";
 
-// Of models that have what those above have not.
+// Models with parts that those above lack.
 TEST_F(Runs, OthersTrainTheSameOnTheDevice) {
   for (const std::string& model : {std::string(kGpt) + "stable_embedding = true\n", std::string(kBottlenecks),
                                    std::string(kTranslator)}) {

@@ -35,7 +35,7 @@ inline ModelConfig of_imagenet(const std::string& name) {
   return config;
 }
 
-// Of any type.
+// The values of a tensor of any type.
 inline Floats published_values(const SafetensorsFile& file, const std::string& name) {
   const SafetensorsEntry* entry = file.find(name);
   if (entry != nullptr && entry->dtype != "F16") return values_of<float>(file, name);
@@ -106,7 +106,7 @@ struct PublishedImages {
     EXPECT_NEAR(loss, wanted_loss, 1e-4 * loss);
   }
 
-  // Those that `expected` has, behind a prefix; gives how many. On the CPU.
+  // Compares the gradients that `expected` has, under a prefix, and returns how many there are. On the CPU.
   int expect_gradients(const SafetensorsFile& expected, const std::string& prefix) const {
     int found = 0;
     for (int t = 0; t < memory.tensors(); ++t) {
@@ -128,7 +128,7 @@ struct PublishedImages {
   Batch batch;
 };
 
-// What is published, read and written again: the same names and shapes, values to the bit, counts of batches
+// Published weights, read and written again: the same names and shapes, values to the bit, counts of batches
 // 0, and a config.json that tells the same sizes.
 inline void expect_round_trip(const Published& by, const std::string& path, const ModelConfig& config) {
   PublishedImages in(by, path, config, "cpu");
@@ -157,7 +157,7 @@ inline void expect_round_trip(const Published& by, const std::string& path, cons
             in.program->evaluate(in.memory, in.buffers, in.batch).loss_sum);
 }
 
-// What cannot be loaded says so, with these words.
+// A file that cannot be loaded says so, with these words.
 inline void expect_load_refused(const Published& by, const std::string& path, const ModelConfig& config,
                                 const std::string& words) {
   try {

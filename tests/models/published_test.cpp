@@ -224,7 +224,7 @@ TEST_F(PublishedTest, ShardsAreOneModel) {
             import(golden("llama_tiny")).logits({7}));
 }
 
-// Of an export that is stopped between two shards there is no index, also where one of another model was.
+// An export that is stopped between two shards leaves no index, even where one of another model was.
 TEST_F(PublishedTest, ShardsOfTwoExportsAreNeverOneModel) {
   class Stopped : public WeightSource {
    public:

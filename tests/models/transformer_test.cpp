@@ -120,7 +120,8 @@ TEST_F(TransformerTest, CachesHaveRoomForTheTokensThatWillCome) {
     EXPECT_EQ(cache.position_bytes, row);
     EXPECT_EQ(cache.sequence_bytes, 5 * row);
   }
-  // Of each layer its own positions and the source's; the larger of both once more, to reorder.
+  // Each layer keeps its own positions and the source's; the larger of the two is there once more, to
+  // reorder.
   EXPECT_EQ(program->cache_bytes(5), layers * 3 * row * (5 + 16) + 3 * row * 16);
 }
 
@@ -133,7 +134,7 @@ TEST_F(TransformerTest, TheLossIsOfTheLabelsThatAreThere) {
   const BatchResult got = program->evaluate(m.memory, none, expected_.batch);
   EXPECT_EQ(got.count, 30);
   EXPECT_NEAR(got.loss_sum / 30, values_of<float>(expected_.file, "loss")[0], 1e-5);
-  // What lies behind the ends does not matter.
+  // Tokens past the ends do not matter.
   Batch other = expected_.batch;
   for (std::size_t t = 11; t < 16; ++t) other.source[t] = 1;
   for (std::size_t t = 9; t < 16; ++t) other.tokens[t] = 2;

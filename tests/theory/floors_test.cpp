@@ -390,7 +390,7 @@ TEST(Floor, MatchesSimulation) {
         }
         const Floor f = quadratic_floor(p);
         const std::string at = fmt::format("{} {} {} {}", step, momentum, moves, feedback);
-        // What comes back through feedback is no more Gaussian than the cells it comes from.
+        // The error that comes back through feedback is no more Gaussian than the cells it comes from.
         EXPECT_NEAR(variance / samples / f.variance, 1, feedback ? 0.09 : 0.06) << at;
         EXPECT_NEAR(kept / samples, f.underflow, 0.02) << at;
       }

@@ -131,7 +131,8 @@ TEST(QuadraticTest, PackedMomentumAndAccumulatorArePredicted) {
   }
 }
 
-// What moves x is as it is stored: with few codes many updates are exactly 0, which counts as none.
+// The update that moves x is as it is stored: with few codes many updates are exactly 0, which counts as
+// none.
 TEST(QuadraticTest, GradientsInTheMomentumArePredicted) {
   for (const char* state : {"int4:block128:sr", "int8:block128:sr", "soft4:block128:sr", "fp32"}) {
     for (const int microbatches : {1, 2}) {
@@ -163,7 +164,7 @@ TEST(QuadraticTest, ErrorFeedbackIsPredicted) {
   }
 }
 
-// What is fed back fills the momentum where the rate is small. In eight bits that is as predicted; in four,
+// The error fed back fills the momentum where the rate is small. In eight bits that is as predicted; in four,
 // where it makes most of the floor, less: errors that are fed back are far from normal, many small and few
 // large.
 TEST(QuadraticTest, ErrorFeedbackGainsAtSmallRates) {
@@ -219,7 +220,7 @@ TEST(QuadraticTest, GradientsStayBelowTheBoundOfErrorFeedback) {
   }
 }
 
-// What nearest rounding does instead: most updates are lost and the run stops on the way.
+// The effect of nearest rounding instead: most updates are lost and the run stops on the way.
 TEST(QuadraticTest, NearestRoundingStopsBeforeTheOptimum) {
   QuadraticRun run;
   run.parameter = int_spec(8, StepMode::kSticky);

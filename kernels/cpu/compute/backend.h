@@ -1,5 +1,5 @@
-// What a compute library gives: convolution and matrix product of one shard by the calling thread alone.
-// onednn.cpp or eigen.cpp implements it; CMake compiles one of them (LPMM_ONEDNN).
+// The operations of a compute library: convolution and matrix product of one shard by the calling thread
+// alone. onednn.cpp or eigen.cpp implements it; CMake compiles one of them (LPMM_ONEDNN).
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ const char* name();
 // Serial; see kernels::matmul. c is fp32, and without a bias.
 void matmul(const MatrixArgs& args);
 
-// Whether products of bf16 are left to matmul: where the processor has instructions for them. Tests set it.
+// True if products of bf16 are left to matmul: where the processor has instructions for them. Tests set it.
 bool& multiplies_bf16();
 
 // A product of bf16 and the same in fp32, where a library has none.

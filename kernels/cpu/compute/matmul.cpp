@@ -56,7 +56,7 @@ struct PackedPieces {
 bool is_widened(Compute type) {
   return type == Compute::kBf16 && !backend::multiplies_bf16();
 }
-// Whether each value of a copy is used often enough.
+// True if each value of a packed copy is used often enough.
 bool packing_pays(std::int64_t m, std::int64_t n) {
   return std::min(m, n) >= 32;
 }

@@ -52,8 +52,8 @@ void with_cell_type(Compute type, const Body& body) {
   }
 }
 
-// Of some channels of a window, among pixels of the image: the maximum, and the first pixel of the image that
-// has it. Of NaNs the last.
+// For some channels of a window, among pixels of the image: the maximum, and the first pixel of the image
+// that has it. Among NaNs, the last.
 struct Maxima {
   static constexpr int kMost = 64;
   float value[kMost] = {};

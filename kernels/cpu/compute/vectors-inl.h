@@ -1,4 +1,4 @@
-// What the loops of the compute layer share: vectors of activations and how they are loaded and stored.
+// Shared by the loops of the compute layer: vectors of activations and how they are loaded and stored.
 // Compiled once for each instruction set, with the file that includes it.
 #if defined(LPMM_KERNELS_CPU_COMPUTE_VECTORS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef LPMM_KERNELS_CPU_COMPUTE_VECTORS_INL_H_

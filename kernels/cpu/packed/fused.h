@@ -15,7 +15,7 @@ namespace lpmm::kernels {
 // Updates [first, first + count) of a tensor, where a group and a block begin at `first`, and returns how
 // many elements are done: those of whole groups (blocks, where they are larger), or those before the first
 // chunk of groups with a value that is not storable, or was not at a first try. Does not count statistics.
-// What the watch sees of these elements goes into `looks`, where that is not null: then those done are whole
+// Where `looks` is not null, it receives what the watch sees of these elements: then those done are whole
 // pieces of kernels/sums.h.
 template <class R>
 using FusedUpdate = std::int64_t (*)(const R& rule, const UpdateArgs& args, std::int64_t first,
@@ -40,8 +40,8 @@ constexpr Codec sticky(Map map, int bits, int block = 128, Rounding rounding = R
 
 using Codecs = RoleArray<Codec>;
 
-// Those of the presets. A rule does not read those of states it has not. What only serves to compare, and
-// parameters of two terms, the tile loops do.
+// The codecs of the presets. A rule does not read those of states it lacks. Codecs that only serve for
+// comparison, and parameters of two terms, are left to the tile loops.
 inline constexpr Codecs kCodecs[] = {
     {{kFp32, kFp32, kFp32, kFp32, kFp32, kNone}},
     {{kFp32, kFp32, packed(Map::kDynamic, 8, 256, Rounding::kNearest),
@@ -62,7 +62,7 @@ inline constexpr int kCodecSets = sizeof kCodecs / sizeof kCodecs[0];
 constexpr bool is_none(const Codec& codec) {
   return codec.format.bits == 0;
 }
-// Whether the loop compiled for one codec serves the other: which draws are taken is known when it runs.
+// True if the loop compiled for `compiled` also handles `codec`: which draws are taken is known when it runs.
 constexpr bool serves(const Codec& compiled, const Codec& codec) {
   const bool rounds_alike = law_of(compiled.rounding) == law_of(codec.rounding) &&
                             takes_draws(compiled.rounding) == takes_draws(codec.rounding);
@@ -83,7 +83,7 @@ struct ArithmeticOf<R> {
   using Type = typename R::Arithmetic;
 };
 
-// Those that its loops keep.
+// The states that a rule's loops keep.
 template <class R>
 constexpr auto states_of() {
   if constexpr (requires { R::kFusedStates; }) {

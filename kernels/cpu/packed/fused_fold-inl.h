@@ -67,7 +67,7 @@ class FoldLoop {
   }
 };
 
-// What presets fold into: each accumulator, and the momentum where there is none.
+// The codec that presets fold into: each accumulator, and the momentum where there is none.
 constexpr Codec folded(const fused::Codecs& codecs) {
   return fused::is_none(codecs[Role::kAccumulator]) ? codecs[Role::kMomentum] : codecs[Role::kAccumulator];
 }

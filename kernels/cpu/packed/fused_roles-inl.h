@@ -105,7 +105,8 @@ struct Reader<Of, true> {
                    bf16_to_float(view.steps[(at + kPart * Of::kPart) / Of::kBlock]))...} {}
 };
 
-// Where the new values of a role wait for the maxima of a chunk: as they are, or encoded with their steps.
+// The room where the new values of a role wait for the maxima of a chunk: as they are, or encoded with their
+// steps.
 template <class Of, int kChunk, bool kIsAtOnce = Of::kIsAtOnce>
 struct Room {
   alignas(64) float values[kChunk];
@@ -176,7 +177,7 @@ struct Lane {
   }
   HWY_INLINE Number finish(const Number& x, int e) {
     each([&](int i) {
-      // What is never negative needs no sign taken off; if it has one, it will not be storable.
+      // A value of an unsigned role needs no sign taken off; if it is negative, it will not be storable.
       const VU bits = hn::BitCast(DU(), Of::kIsSigned ? hn::Abs(x.v[i]) : x.v[i]);
       if (e < Of::kPart) {
         most_first = hn::Max(most_first, bits);
@@ -202,7 +203,7 @@ struct Waiting {
   std::uint32_t most[kChunk / Of::kPart];         // bits of the largest magnitude of each part
   std::uint16_t steps[kChunk / Of::kBlock] = {};  // of each block
 
-  // What does not wait for the values.
+  // The part of the work that does not wait for the values.
   HWY_NOINLINE void begin(const RoleView& view, const Noise& noise, std::int64_t at, int elements) {
     if constexpr (Of::kIsPacked) std::copy_n(view.steps + at / Of::kBlock, elements / Of::kBlock, steps);
     if constexpr (Of::kTakesDraws) {

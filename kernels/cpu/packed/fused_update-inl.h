@@ -46,8 +46,8 @@ class UpdateLoop {
     for (const Codec& codec : kCodecs) span = std::max(span, codec.block);
     return span;
   }();
-  // What is updated before it is stored: as many groups as their lines of draws are made at once, or, to stay
-  // in L1, as few as may be; at most kChunk.
+  // The groups that are updated before they are stored: as many groups as their lines of draws are made at
+  // once, or, to stay in L1, as few as may be; at most kChunk.
   static constexpr bool kTakesDraws = [] {
     bool takes = false;
     for (const Codec& codec : kCodecs) takes = takes || (codec.block != 0 && takes_draws(codec.rounding));
@@ -93,8 +93,8 @@ class UpdateLoop {
   template <std::size_t... kState>
   static auto waiting_of(std::index_sequence<kState...>)
       -> AllWaiting<Of<Role::kParameter>, Of<kStates[kState]>...>;
-  // What waits to be stored, what the elements of a chunk share with their rows, and, for looks, what is new
-  // in a group and sums of groups.
+  // The values that wait to be stored, those that the elements of a chunk share with their rows, and, for
+  // looks, the new values of a group and sums of groups.
   struct State : decltype(waiting_of(std::make_index_sequence<kStates.size()>())) {
     alignas(64) float of_rows[kHasRows ? kChunk : 1];
     alignas(64) float new_parameters[kGroup], new_variances[kGroup];
@@ -180,11 +180,11 @@ class UpdateLoop {
     if (into != nullptr) look_at_group(rule, roles, chunk, begin, state, *into);
   }
 
-  // What the watch looks at: ratios are there where every element has a variance.
+  // The values that the watch looks at: ratios are there where every element has a variance.
   static constexpr bool kHasRatio = !fused::is_none(kCodecs[Role::kVariance]);
   static constexpr int kLookedAt = kHasRatio ? kWatched : static_cast<int>(Watched::kRatio);
 
-  // What is new in a group, until all of it is there.
+  // Keeps the new values of a group until all of it is there.
   static HWY_INLINE void keep_for_looks(const Elements<Number>& x, State& state, int e) {
     const auto keep = [e](const Number& values, float* to) {
       each([&](int i) { hn::Store(values.v[i], DF(), to + e + i * static_cast<int>(kLanes)); });
@@ -249,7 +249,7 @@ class UpdateLoop {
     }
     return 0;
   }
-  // Of the pieces of a chunk.
+  // Sums the squares for the pieces of a chunk.
   static void sum_looks(State& state, std::int64_t at, int elements, RunLooks& into) {
     for (int first = 0; first < elements / kGroup; first += kPieceGroups) {
       for (int k = 0; k < kLookedAt; ++k) {

@@ -1,4 +1,4 @@
-// What the watch finds in one tensor (kernels/rules/watched.h), from looks at its elements in any order.
+// The findings of the watch in one tensor (kernels/rules/watched.h), from looks at its elements in any order.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace lpmm::kernels {
 
-// Of the elements of a tensor. Sums of squares come by pieces (kernels/sums.h), each once.
+// Sums of squares over the elements of a tensor. They come by pieces (kernels/sums.h), each once.
 class SquareSums {
  public:
   SquareSums(std::size_t terms, std::int64_t elements)
@@ -22,7 +22,7 @@ class SquareSums {
   std::vector<std::vector<double>> pieces_;
 };
 
-// Where looks of one run of tiles go, which come in order. The same may come twice.
+// Receives the looks of one run of tiles, which come in order. The same look may come twice.
 struct RunLooks {
   double* squares[kWatched];  // of the tensor's pieces
   LargestElement update, ratio;

@@ -19,8 +19,8 @@ namespace lpmm::kernels {
 namespace HWY_NAMESPACE {
 #if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
 
-// What a rule needs of a number. Not forced inline: rules are compiled for the baseline until they are
-// inlined.
+// The number type that a rule computes with. Not forced inline: rules are compiled for the baseline until
+// they are inlined.
 struct Number {
   RowsF v;
   inline Number() = default;

@@ -22,7 +22,7 @@ struct Scratch {
   alignas(64) RoleArray<std::array<float, kTile>> values;
   alignas(64) std::array<NoiseLine, kTile / kGroup> lines;
   alignas(64) std::array<float, kTile> steps;  // of elements, and then quotients by them
-  // What a role held before an update, for the ledger.
+  // The contents of a role before an update, for the ledger.
   alignas(64) std::array<float, kTile> old_values, stored_values, step_before;
   alignas(64) std::array<std::int32_t, kTile> old_numbers, numbers;
   alignas(64) std::array<std::uint8_t, 4 * kTile> old_codes;
@@ -65,7 +65,7 @@ struct Cut {
 };
 
 // Runs body(run, first, count) for each tile of [first, first + count); the tiles of a run come in order.
-// What fused(run, first, count) has done of the rest of a run, as many elements as it returns, is left out.
+// Leaves out the elements that fused(run, first, count) has done of the rest of a run: as many as it returns.
 template <class Fused, class Body>
 void for_each_tile(Pool& pool, const Cut& cut, std::int64_t first, std::int64_t count, const Fused& fused,
                    const Body& body) {

@@ -38,7 +38,7 @@ void add_compensation(const RoleArray<TileView>& views, Scratch& s) {
   const float* c = s.values[Role::kCompensation].data();
   for (std::int64_t i = 0; i < parameter.padded; ++i) p[i] = terms.sum(p[i], c[i]);
 }
-// What rounding has left of the parameter goes into the compensation, which is stored later.
+// The parameter's rounding error goes into the compensation, which is stored later.
 void keep_rest(const RoleArray<TileView>& views, Scratch& s) {
   const TileView& parameter = views[Role::kParameter];
   const TwoTerms terms{parameter.codec, views[Role::kCompensation].codec};
@@ -69,7 +69,7 @@ RoleArray<TileView> read_tile(const RoleArray<RoleView>& roles, std::int64_t at,
   return views;
 }
 
-// Those of a tile's pieces.
+// Sums the squares of a tile's pieces.
 void sum_squares(float* values, const TileView& tile, double* pieces) {
   zero_padding(values, tile);
   tile_kernels().square_sums(values, tile.padded, pieces + tile.first / kPiece);
@@ -239,7 +239,7 @@ std::optional<Looks> begin_looks(Pool& pool, const TensorUpdate& tensor, const C
   return Looks(elements, cut.runs(), tensor.peaks);
 }
 
-// Which elements' update, from the old values of the parameter, is exactly 0.
+// Marks the elements whose update, from the old values of the parameter, is exactly 0.
 void mark_still(Scratch& s, std::size_t count) {
   const std::array<float, kTile>& updated = s.values[Role::kParameter];
   for (std::size_t i = 0; i < count; ++i) s.is_still[i] = same(updated[i], s.old_values[i]);

@@ -20,7 +20,7 @@ void tanh_forward(Compute type, std::int64_t count, const void* x, void* y);
 void tanh_backward(Compute type, std::int64_t count, const void* y, const void* dy, void* dx,
                    bool accumulate);
 
-// Of rows that begin at position `first` of a sequence, modulo its length.
+// The rows begin at position `first` of a sequence, modulo its length.
 void rotary(const RotaryShape& shape, std::int64_t first, const float* angles, bool inverse, const void* x,
             void* y, bool accumulate);
 

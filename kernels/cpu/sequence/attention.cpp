@@ -37,7 +37,7 @@ class Head {
            2 * padded(s.length);
   }
 
-  // What lies in memory: `room` rows of each sequence, of `heads` heads each.
+  // The layout in memory: `room` rows of each sequence, of `heads` heads each.
   struct Lines {
     std::int64_t room;
     int heads;
@@ -80,7 +80,7 @@ class Head {
     }
   }
 
-  // How many of its sequence's positions rows up to `last` see.
+  // The number of its sequence's positions that rows up to `last` see.
   std::int64_t seen(std::int64_t last) const {
     if (s_.is_causal) return last + 1;
     return s_.lengths == nullptr ? keys_ : s_.lengths[item_ / s_.heads];

@@ -36,7 +36,7 @@ void scale(std::int64_t count, float factor, float* values);
 // One row of kernels::softmax_scan and softmax_gradient.
 void softmax_scan(std::int64_t first, std::int64_t columns, const float* logits, std::int32_t label,
                   SoftmaxRow* state);
-// Of a row of no label: scale * softmax - spread.
+// For a row without a label: scale * softmax - spread.
 void softmax_gradient(std::int64_t columns, float scale, float log_sum, float spread, float* logits);
 
 }  // namespace lpmm::kernels::loops

@@ -40,7 +40,7 @@ inline int strip_columns(std::int64_t shards, std::int64_t columns) {
   return strip;
 }
 
-// What a block's sums become: part `shard` of [shard][term][column].
+// Stores a block's sums as part `shard` of [shard][term][column].
 template <int kTerms, class Number>
 struct StoreSums {
   std::int64_t columns;

@@ -100,7 +100,7 @@ struct SwishSlope {
   }
 };
 
-// Of rows of a and b: a * sigmoid(a) * b, and its gradient, that of a before that of b.
+// SwiGLU on rows of a and b: a * sigmoid(a) * b; and its gradient, that of a before that of b.
 template <class Cell>
 struct Swiglu {
   const Cell* x;

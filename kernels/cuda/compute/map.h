@@ -71,7 +71,7 @@ LPMM_HD void store_vector(Cell* p, const float (&v)[kVector]) {
   }
 }
 
-// Where an element is in a matrix, for those after it too.
+// The place of an element in a matrix, and of those after it.
 struct Place {
   std::int64_t row = 0, column = 0;
   LPMM_HD static Place of(std::int64_t element, std::int64_t columns) {
@@ -101,7 +101,7 @@ struct Cells {
 struct Piece {
   std::int64_t first, count;
   bool is_vector;
-  // Those of the running thread, in a launch of a thread a piece.
+  // The piece of the running thread, in a launch of one thread per piece.
   __device__ static Piece mine(std::int64_t count, bool is_vector) {
     const std::int64_t first = (std::int64_t{1} * blockIdx.x * blockDim.x + threadIdx.x) * kVector;
     return {first, count, is_vector && first + kVector <= count};
@@ -187,7 +187,7 @@ __global__ void map_vectors(std::int64_t count, std::int64_t columns, bool is_ve
   piece.store(y, out);
 }
 
-// What converts, or adds.
+// Operations that convert or add.
 struct Same {
   LPMM_HD float operator()(float x) const { return x; }
 };

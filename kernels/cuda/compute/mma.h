@@ -1,4 +1,4 @@
-// Products of small matrices by a warp, on tensor cores: bf16 factors, fp32 sums. Of a 16 x 16 factor each
+// Products of small matrices by a warp, on tensor cores: bf16 factors, fp32 sums. For a 16 x 16 factor, each
 // lane holds 8 values, of a 16 x 8 result 4: lane 4 g + t has rows g and g + 8, and of each 8 columns 2 t and
 // 2 t + 1 (PTX: mma.m16n8k16). Without tensor cores, on the host, lanes read each other's values.
 #pragma once
@@ -17,7 +17,7 @@ using Bf16 = std::uint16_t;
 struct alignas(16) Quad {
   std::uint32_t pair[4];
 };
-// Of a 16 x 8 result: two of row g, two of row g + 8.
+// A thread's sums of a 16 x 8 result: two of row g, two of row g + 8.
 struct Sums {
   float v[4];
 };
@@ -27,7 +27,7 @@ LPMM_DEVICE int lane_of_mma() {
 }
 
 #if defined(__CUDACC__)
-// Where values of shared memory are.
+// The address of values in shared memory.
 struct SharedCells {
   std::uint32_t address;
   LPMM_DEVICE static SharedCells at(const void* p) {

@@ -153,7 +153,7 @@ struct Shortcut {
   ShortcutShape s;
   const Cell* x;
   bool is_wide;
-  // Where the value is, or -1.
+  // The index of the value, or -1.
   LPMM_HD std::int64_t source(const Place& at) const {
     const Pixel out = Pixel::of(at.column, s.out_height(), s.out_width(), s.out);
     const std::int64_t channel = out.channel - (s.out - s.in) / 2;

@@ -69,7 +69,7 @@ LPMM_DEVICE void sort_tile(std::uint32_t* keys) {
     }
   }
 }
-// Of sorted keys, those of numbers.
+// How many of the sorted keys belong to numbers, not to NaNs.
 LPMM_DEVICE std::int64_t numbers_of(const std::uint32_t* keys) {
   std::int64_t begin = 0, end = kSortedTile;
   while (begin < end) {

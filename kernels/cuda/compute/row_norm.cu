@@ -10,7 +10,7 @@
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 namespace {
 
-// Whether all rows of these begin where vectors may.
+// True if every row of these begins where a vector may.
 bool has_vectors(const RowNormShape& s, std::initializer_list<const void*> arrays) {
   return s.width % kVector == 0 && s.stride % kVector == 0 &&
          std::all_of(arrays.begin(), arrays.end(), is_aligned);
@@ -25,7 +25,8 @@ struct Row {
     return {first, width, is_vector && first + kVector <= width};
   }
 };
-// What `load` makes of a lane's pieces of a row: kept in registers, but for what is too wide for them.
+// The values that `load` makes of a lane's pieces of a row: kept in registers, except what is too wide for
+// them.
 template <class Of, class Load>
 struct Loaded {
   static constexpr int kKept = 4;  // 1024 values of a row
@@ -46,7 +47,7 @@ struct Loaded {
     }
     for (int k = kKept; row.piece(k).has(0); ++k) body(row.piece(k), load(row.piece(k)));
   }
-  // Of what is no element, term() is not asked.
+  // Sums term() over the elements; it is not called for places beyond the row's end.
   template <class Term>
   __device__ float sum(const Term& term) const {
     float sum = 0;

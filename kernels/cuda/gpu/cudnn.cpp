@@ -46,7 +46,7 @@ class Descriptor {
   void set(cudnnBackendAttributeName_t name, const Descriptor& of) {
     set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, {of.get()});
   }
-  // How many there are; `most` of them go to `values`. None where the library fails.
+  // Returns how many there are; at most `most` of them go to `values`. 0 where the library fails.
   std::int64_t get(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::int64_t most,
                    void* values) const {
     std::int64_t count = 0;
@@ -67,7 +67,7 @@ class Descriptor {
   cudnnStatus_t status_ = CUDNN_STATUS_SUCCESS;
 };
 
-// Of bf16, channels inmost: pixels of images, or taps of outputs.
+// A bf16 tensor with its channels innermost: pixels of images, or taps of outputs.
 Descriptor tensor(const Cudnn& library, ConvTensor which, std::int64_t outer, std::int64_t height,
                   std::int64_t width, std::int64_t channels) {
   constexpr std::int64_t kAlignment = 16;
@@ -170,7 +170,7 @@ std::vector<Descriptor> proposals(const Cudnn& library, cudnnHandle_t handle, co
   return all;
 }
 
-// Whether an engine is one of tensor cores that gives the same bits each time and sums in fp32.
+// True if an engine uses tensor cores, gives the same bits each time and sums in fp32.
 bool is_wanted(const Cudnn& library, const Descriptor& proposal) {
   const Descriptor engine(library, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   cudnnBackendDescriptor_t raw = engine.get();
@@ -194,7 +194,7 @@ std::optional<Cudnn> load_cudnn() {
   const auto open = [](const std::string& name) {
     return dlopen((name + ".so." + std::to_string(CUDNN_MAJOR)).c_str(), RTLD_NOW | RTLD_LOCAL);
   };
-  // Where one of its parts is missing, the library ends the program.
+  // If one of its parts is missing, the library ends the program.
   for (const char* part : {"graph", "heuristic", "engines_precompiled"}) {
     if (open(std::string("libcudnn_") + part) == nullptr) return {};
   }
@@ -228,7 +228,7 @@ std::string version_of(const Cudnn& library) {
 
 class CudnnConvolutions::Plan final : public LibraryConvolution {
  public:
-  // Of a proposal, which is kept: plans may look at it.
+  // Makes a plan of a proposal, which is kept, since the plan may look at it.
   Plan(const CudnnConvolutions& of, const ConvPass& pass, Descriptor proposal)
       : of_(of),
         result_(pass.result),

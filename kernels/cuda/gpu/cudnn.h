@@ -18,7 +18,7 @@ struct CUstream_st;
 namespace lpmm::kernels::cuda {
 
 #if defined(LPMM_HAS_CUDNN)
-// What is used of the library.
+// The functions used of the library.
 struct Cudnn {
   decltype(&cudnnCreate) create;
   decltype(&cudnnDestroy) destroy;

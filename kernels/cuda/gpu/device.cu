@@ -24,7 +24,7 @@ __global__ void do_nothing() {
   begin_kernel();
 }
 
-// What the code that the device runs was compiled for.
+// The architecture that the device's code was compiled for.
 int architecture() {
   cudaFuncAttributes of{};
   const cudaError_t error = cudaFuncGetAttributes(&of, do_nothing);
@@ -32,7 +32,7 @@ int architecture() {
   return error == cudaSuccess ? std::min(of.ptxVersion, of.binaryVersion) : 0;
 }
 
-// Of the first device, whose properties go to `device`.
+// The facts of the first device, whose properties go to `device`.
 GpuFacts facts_of(cudaDeviceProp* device) {
   GpuFacts facts;
   const auto failed = [&](cudaError_t error) {

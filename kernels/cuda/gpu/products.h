@@ -15,7 +15,7 @@
 
 namespace lpmm::kernels::cuda {
 
-// What is used of the library.
+// The functions used of the library.
 struct CublasLt {
   decltype(&cublasLtCreate) create;
   decltype(&cublasLtDestroy) destroy;
@@ -50,14 +50,15 @@ class Products {
   // As ComputeKernels::matmul, but that `bias`, null or of c's type, is in place of the one in `args`. One
   // shape has one algorithm: the same bits each time, on one kind of device. `scratch` has kScratchBytes.
   void multiply(const MatrixArgs& args, const void* bias, void* scratch, CUstream_st* stream);
-  // Whether the library may be asked to add a bias: it does so for matrices of whole vectors.
+  // True if the library may be asked to add a bias: it does so for matrices of whole vectors.
   static bool adds_bias(const MatrixArgs& args) {
     constexpr std::int64_t kVectorValues = 8;
     return (args.n | args.k | args.c_stride) % kVectorValues == 0;
   }
 
  private:
-  // What an algorithm is chosen for: all but the addresses, of which only the alignment matters.
+  // The properties that an algorithm is chosen for: all but the addresses, of which only the alignment
+  // matters.
   struct Shape {
     bool transpose_a, transpose_b;
     Compute type, c_type;

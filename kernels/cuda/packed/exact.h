@@ -98,7 +98,7 @@ LPMM_HD std::uint32_t add_then_max(std::uint32_t a, std::uint32_t b, std::uint32
 #endif
 }
 
-// Of a finite value.
+// `x` must be finite.
 LPMM_HD std::uint16_t nearest_bf16(float x) {
 #if defined(__CUDA_ARCH__)
   std::uint16_t half;
@@ -168,8 +168,8 @@ struct OperandRange {
   LPMM_HD bool is_exact() const { return least >= kLeastOperand - 1; }
 };
 
-// What a rule (kernels/rules/rule.h) needs of a number. Roots are of the variance, whose sign its largest
-// magnitude shows.
+// The number type that a rule (kernels/rules/rule.h) computes with. Roots are of the variance, whose sign its
+// largest magnitude shows.
 struct Number {
   float v = 0;
   OperandRange* range = nullptr;

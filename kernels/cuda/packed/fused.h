@@ -17,7 +17,7 @@ bool update(std::span<const TensorUpdate> tensors, Stream stream);
 // Without statistics, in one launch, that of fp32 accumulators too. `result` is as it was made: only a
 // failure is written to it, and the square sum.
 bool fold(const Fold& of, Arrivals& arrivals, Stream stream);
-// Of any codec, in one launch.
+// Takes any codec, in one launch.
 void square_sum(const RoleView& src, std::int64_t first, std::int64_t count, double* sum, Arrivals& arrivals,
                 Stream stream);
 bool decode(const RoleView& src, std::int64_t first, std::int64_t count, float* dst, Stream stream);

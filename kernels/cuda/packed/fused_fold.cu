@@ -12,7 +12,8 @@
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE::fast {
 namespace {
 
-// What presets fold into and read most, once each: parameters, accumulators, a momentum with gradients.
+// The formats that presets fold into and read most, once each: parameters, accumulators, a momentum with
+// gradients.
 inline constexpr Codec kFolded[] = {fused::packed(Map::kLinear, 8), fused::packed(Map::kSoftsign, 4),
                                     fused::packed(Map::kSoftsign, 3), fused::packed(Map::kLinear, 5, 64)};
 inline constexpr Codec kRead[] = {fused::packed(Map::kLinear, 12, 256),

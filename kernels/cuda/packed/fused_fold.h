@@ -116,7 +116,7 @@ class UnitFold {
   }
 
  private:
-  // Whether the part has elements, and so a step.
+  // True if the part has elements, and so a step.
   LPMM_DEVICE bool is_there(const FoldUnits& fold, int part) const {
     return kIsUsual || std::int64_t{group_} * kGroup + part * (kGroup / Of::kParts) < fold.job.end;
   }
@@ -218,7 +218,7 @@ __global__ void __launch_bounds__(kFusedThreads) fold_units(FoldUnits fold) {
   if constexpr (kWantsSum) sum_warps(fold.sums);
 }
 
-// Of fp32.
+// The fold of an fp32 accumulator.
 struct PlainFold {
   float* stored;
   const float* contribution;

@@ -19,7 +19,7 @@ inline constexpr int kPairs = 4;    // of rows, 4 apart: they share words where 
 inline constexpr int kColumns = 4;  // threads of a group, elements of a row
 inline constexpr std::uint32_t kEachByte = 0x01010101U;
 
-// What a warp takes: 8 groups.
+// The elements that a warp takes: 8 groups.
 inline constexpr std::int64_t kUnit = kPiece;
 inline constexpr int kUnitGroups = static_cast<int>(kUnit / kGroup);
 static_assert(kUnitGroups * kColumns == kWarp);
@@ -38,7 +38,7 @@ template <int kBits>
 struct Words {
   std::uint32_t word[kBits] = {};
 
-  // What rows `pair` and pair + 4 take, where earlier pairs have not.
+  // Loads the words that rows `pair` and pair + 4 take, where earlier pairs have not.
   LPMM_DEVICE void load(const std::uint8_t* codes, std::uint32_t group, int column, int pair) {
     const auto* from =
         global(reinterpret_cast<const std::uint32_t*>(codes + std::int64_t{group} * (16 * kBits)) + column);
@@ -64,7 +64,7 @@ struct Words {
     }
     return bytes;
   }
-  // Of a thread whose codes are all 0 there. What lies above a code in its byte drops out.
+  // The thread's codes must all be 0 in this row. Bits above a code in its byte are dropped.
   template <int kFrom = 0>
   LPMM_DEVICE void set_row(int j, std::uint32_t bytes) {
     LPMM_UNROLL for (int from = kFrom; from < kBits && from < kFrom + 8; from += plane_width(kBits - from)) {
@@ -162,7 +162,8 @@ struct Decoder<Coding::kSquareRoot, kBits> {
   }
 };
 
-// Of a softsign format, in shared memory: values by the patterns of codes, and the lines between them.
+// The tables of a softsign format, in shared memory: values by the patterns of codes, and the lines between
+// them.
 inline constexpr int kSoftEntries = 16, kSoftLines = 8;
 struct SoftTable {
   float values[kSoftEntries];
@@ -183,7 +184,7 @@ LPMM_DEVICE void make_soft_table(SoftTable& table, int thread, int bits) {
     table.lines[thread - kSoftEntries] = softsign_line(thread - kSoftEntries, code_limit(bits));
   }
 }
-// Where shared memory begins: its address, whose lowest byte is 0. The host counts from there.
+// The address where shared memory begins, whose lowest byte is 0. The host counts from there.
 LPMM_DEVICE std::uint32_t shared_address([[maybe_unused]] const void* shared) {
 #if defined(__CUDACC__)
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
@@ -212,7 +213,7 @@ struct Decoder<Coding::kSoftsign, kBits> {
   LPMM_DEVICE float value(Row places, int i) const {
     const std::uint32_t digits = 0x7650U | static_cast<std::uint32_t>(i);
     const std::uint32_t at = cuda::permute_bytes(places, shared_address(tables), digits);
-    // Of a step of 0 the sum makes no -0.
+    // Where the step is 0, adding 0 turns -0 into 0.
     return cuda::multiply_add(shared_at<float>(tables, at + table), step, 0.0F);
   }
 };

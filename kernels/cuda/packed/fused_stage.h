@@ -42,7 +42,7 @@ struct Staged {
       }
     }
   }
-  // Where a thread's word of a row lies, in bytes from the beginning of shared memory; no other thread uses
+  // The place of a thread's word of a row, in bytes from the beginning of shared memory; no other thread uses
   // it. Codes of this role lie `role` bytes after those of the unit, which lie `unit` bytes after the
   // beginning; both are multiples of 128.
   LPMM_DEVICE static std::uint32_t place(std::uint32_t unit, std::uint32_t role, int lane, int row) {
@@ -53,7 +53,7 @@ struct Staged {
     return (first ^ static_cast<std::uint32_t>(kStagedChunk * turned)) +
            (role + static_cast<std::uint32_t>(kStagedChunk * (row - turned)));
   }
-  // What rows `pair` and pair + 4 of a thread take, where earlier pairs have not.
+  // Loads the words that rows `pair` and pair + 4 of a thread take, where earlier pairs have not.
   LPMM_DEVICE static void load(Words<kBits>& words, const std::byte* shared, std::uint32_t unit,
                                std::uint32_t role, int lane, int pair) {
     LPMM_UNROLL for (int plane = 0; plane < kBits; plane += plane_width(kBits - plane)) {

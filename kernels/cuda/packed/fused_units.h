@@ -28,7 +28,7 @@ LPMM_DEVICE int tensor_of(const UpdateTable<R>& table, std::uint32_t unit, int l
   return at;
 }
 
-// What follows from it is computed each time: kept, it would take all registers.
+// Values that follow from it are computed each time: kept, they would take all registers.
 LPMM_DEVICE int lane_here() {
   std::uint32_t thread = threadIdx.x;
   forget(thread);

@@ -115,7 +115,7 @@ class UnitUpdate {
   static_assert(P::kIsAtOnce && P::kParts == 1 && A::kParts == 1 && V::kParts == 1);
 
  public:
-  // Of threads, on a multiprocessor: 128 registers for each thread, or 168 where more values are kept.
+  // Thread blocks per multiprocessor: 128 registers for each thread, or 168 where more values are kept.
   static constexpr int kBlocks = V::kIsThere && (kFeedback || !V::kIsAtOnce) ? 3 : 4;
 
   // By a block.
@@ -127,7 +127,7 @@ class UnitUpdate {
     }
   }
 
-  // Where the codes of roles lie, and how many bytes all of them are.
+  // Offsets of the roles' codes, and the bytes of all of them.
   static constexpr std::uint32_t kAtA = StagedOf<P>::kBytes, kAtM = kAtA + StagedOf<A>::kBytes,
                                  kAtV = kAtM + StagedOf<M>::kBytes, kStagedBytes = kAtV + StagedOf<V>::kBytes;
   // A role whose codes are too short for a word per row.
@@ -200,8 +200,8 @@ class UnitUpdate {
     wait_for_copies();
     __syncwarp();
   }
-  // Of rows `pair` and, with kHalf, pair + 4: a value waits in a word of each role, which begin kAt bytes
-  // after the unit's; `kBefore` roles before lack such words.
+  // The word of a role that holds a waiting value of row `pair` (kHalf 0) or pair + 4 (kHalf 1). The role's
+  // words begin kAt bytes after the unit's; `kBefore` earlier roles lack such words.
   template <class Of, std::uint32_t kAt, std::uint32_t kBefore, int kHalf>
   LPMM_DEVICE std::uint32_t& parked(int pair) const {
     static_assert(Of::kIsThere && (kHalf == 1 || Of::kBits >= kPairs));
@@ -245,7 +245,8 @@ class UnitUpdate {
       if constexpr (V::kBits == 8) to[kColumns * kPairs] = second;
     }
   }
-  // What is of the role of a column; the accumulator leaves its column to the second part of the momentum.
+  // Selects the argument for the role of a column; the accumulator leaves its column to the second part of
+  // the momentum.
   template <class T>
   LPMM_DEVICE static T of_column(int column, T parameter, T momentum, T second, T variance) {
     return column < 2 ? (column == 0 ? parameter : second) : (column == 2 ? momentum : variance);

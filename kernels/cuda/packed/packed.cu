@@ -275,7 +275,7 @@ __global__ void finish_watch(double* sums, const LargestElement* largest, std::i
   (which == kWatched ? stats->update : stats->ratio) = shared[0];
 }
 
-// What a watched update is about to do.
+// Looks at what a watched update is about to do.
 template <class RuleType>
 void look(const RuleType& rule, const RuleType* completed, const TensorUpdate& tensor, Stream stream) {
   if (tensor.watched == nullptr) return;

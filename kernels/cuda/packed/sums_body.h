@@ -7,8 +7,8 @@
 
 namespace lpmm::kernels::cuda {
 
-// What is squared: kCount terms of each element. The first pass of a rule that needs norms; what a fold is
-// about to store.
+// The terms that are squared: kCount for each element. The first pass of a rule that needs norms; what a fold
+// is about to store.
 template <class RuleType>
 struct NormTerms {
   static constexpr int kCount = RuleType::kNorms;
@@ -76,7 +76,7 @@ LPMM_HD void run_phase(int phase, const SumsJob<Terms>& job, std::int64_t block,
   }
 }
 
-// What the watch sums and takes the largest of.
+// The terms that the watch sums and takes the largest of.
 template <class RuleType>
 struct WatchTerms {
   static constexpr int kCount = kWatched;
@@ -100,7 +100,7 @@ std::int64_t shared_words(const WatchJob<RuleType>& job) {
   return shared_words(static_cast<const SumsJob<WatchTerms<RuleType>>&>(job)) +
          kWords * kLargest * kPieceGroups;
 }
-// Of the piece at `base` with these terms; those behind the tensor's end are 0.
+// Raises the peaks of the piece at `base` to those of these terms, which are 0 past the tensor's end.
 LPMM_HD void raise_peaks(const PeakView& peaks, const float* terms, std::int64_t base, std::int64_t end,
                          int thread, int threads) {
   const float* parameter = terms + kPiece * static_cast<int>(Watched::kParameter);

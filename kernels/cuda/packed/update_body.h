@@ -93,7 +93,7 @@ struct FoldJob : Job {
   }
 };
 
-// What a rule reads of a tensor; roles that are not there are 0.
+// The data that a rule reads of a tensor; roles that are not there are 0.
 struct RoleSlots {
   RoleArray<Slot> at;
   std::int64_t columns = 0;  // where there is a value for each row
@@ -230,7 +230,7 @@ LPMM_HD std::uint32_t encode_slot(const Slot& s, std::int64_t element, float x) 
   return encode_value(s.codec.format, scale.table, s.codec.rounding, x, scale.step, draw);
 }
 
-// What a code just made stands for; fp32 keeps the bits of the value.
+// The value of a code just made; an fp32 code is the bits of the value.
 LPMM_HD float stored_value(const Slot& s, std::int64_t element, std::uint32_t code) {
   if (s.codec.format.map == Map::kFp32) return bits_float(code);
   if (s.codec.format.map == Map::kBf16) return bf16_to_float(static_cast<std::uint16_t>(code));

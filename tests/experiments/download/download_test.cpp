@@ -56,14 +56,14 @@ class Port {
   std::string url_;
 };
 
-// What the server sends for a path; `then` runs before the connection is closed.
+// The server's answer for a path; `then` runs before the connection is closed.
 struct Reply {
   std::string bytes;
   std::function<void(int socket)> then = {};
   std::string body = {};  // of which it sends the part that is asked for, in place of `bytes`
 };
 
-// Of one answer a connection: a client that took the next one over the same would lose it.
+// The head for one answer per connection: a client that took the next one over the same would lose it.
 std::string head_of(std::size_t length, const char* status = "200 OK", const std::string& more = "") {
   return fmt::format("HTTP/1.1 {}\r\nConnection: close\r\nContent-Length: {}\r\n{}\r\n", status, length,
                      more);
@@ -77,7 +77,7 @@ Reply with_parts(const std::string& body) {
   return {head_of(body.size()) + body, {}, body};
 }
 
-// What a server that gives parts answers to a request; to one without a range the whole.
+// The answer to a request by a server that gives parts; to one without a range, the whole.
 std::string answer_of(const Reply& reply, const std::string& request) {
   const std::size_t range = request.find("Range: bytes=");
   if (reply.body.empty() || range == std::string::npos) return reply.bytes;
@@ -230,7 +230,7 @@ class Download : public ::testing::Test {
     }
     EXPECT_EQ(files(), before);
   }
-  // Where what has come of a file stays.
+  // The place where the downloaded part of a file stays.
   std::string part(const std::string& where, const DataFile& file) const {
     return fmt::format("{}/{}/.{}.{}.part", folder(), where, file.name, file.sha256.substr(0, 16));
   }
@@ -267,7 +267,7 @@ TEST_F(Download, FilesOneByOne) {
   EXPECT_EQ(read_file(folder() + "/texts/a.txt"), a_);
   EXPECT_EQ(read_file(folder() + "/texts/b.txt"), b_);
   EXPECT_EQ(files(), (Names{"texts/a.txt", "texts/b.txt"}));
-  // What is there is left alone, and nobody is asked for it.
+  // A file that is there is left alone, and nobody is asked for it.
   fs::remove(folder() + "/texts/a.txt");
   const auto time = fs::last_write_time(folder() + "/texts/b.txt");
   const int requests = server.requests();
@@ -315,7 +315,7 @@ TEST_F(Download, AZipVouchesForItsFiles) {
   EXPECT_EQ(read_file(folder() + "/sets/set/b.txt"), b_);
   EXPECT_EQ(get(set_of(archive), server.url()).present, first.files);
   EXPECT_EQ(server.requests(), 1);
-  // What is there is looked at a little, and may be compressed.
+  // A file that is there is looked at a little, and may be compressed.
   write("data/sets/set/b.txt", "");
   expect_error(set_of(archive), server.url(), {"b.txt", "expected 1 to 400000 bytes, found 0 bytes"});
   fs::remove(folder() + "/sets/set/b.txt");
@@ -400,7 +400,7 @@ TEST_F(Download, ABrokenNetworkSaysWhatToDo) {
   expect_error(texts(), closed.url(), {closed.url() + "/a.txt", by_hand});
   expect_error(packed("x"), closed.url(),
                {"set.tar.gz", "put a.txt, b.txt into " + folder() + "/set (set.tar.gz holds them)"});
-  // What came before the break stays, and only the rest is asked for by hand.
+  // The bytes that came before the break stay, and only the rest is asked for by hand.
   const Server half({{"/a.txt", good(a_)}});
   EXPECT_THROW(get(texts(), half.url()), RunError);
   EXPECT_EQ(files(), Names{"texts/a.txt"});
@@ -485,7 +485,7 @@ TEST_F(Download, ABrokenDownloadGoesOn) {
   EXPECT_FALSE(fs::exists(part("texts", b)));
 }
 
-// What lies there may be whole, broken or too long, and the server may not know of parts.
+// The file there may be whole, broken or too long, and the server may not know of parts.
 TEST_F(Download, WhatCannotBeGoneOnWithComesAnew) {
   const DataFile b = texts().files[1];
   const Server server({{"/plain/b.txt", good(b_)}, {"/parts/b.txt", with_parts(b_)}});
@@ -525,7 +525,7 @@ TEST_F(Download, APartIsNoLinkAndNobodyElses) {
   EXPECT_EQ(files(), (Names{"texts/a.txt", "texts/b.txt"}));
 }
 
-// What a killed process has unpacked is cleared away, as far as it is of the set.
+// The files that a killed process has unpacked are cleared away, as far as they are of the set.
 TEST_F(Download, LeftoversAreClearedAway) {
   const std::string archive = tar_of({{"set/a.txt", a_}, {"set/b.txt", b_}});
   const Server server({{"/set.tar.gz", good(archive)}});

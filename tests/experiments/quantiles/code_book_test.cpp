@@ -109,7 +109,7 @@ TEST(CodeBook, ValuesAreTakenRelativeToTheirBlocks) {
   EXPECT_EQ(relative[6], 1.0F);
 }
 
-// Those of the tests that the first public implementation had (2021), raw quantiles as it took them.
+// The gates of the tests that the first public implementation had (2021), with raw quantiles as it took them.
 TEST(CodeBook, ErrorsPassTheHistoricGates) {
   CpuDevice device(1);
   const std::vector<float> bell = normal_values(kCount, 1), uniform = uniform_values();

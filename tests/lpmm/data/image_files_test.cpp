@@ -40,7 +40,7 @@ std::string idx_images(std::uint32_t count, std::uint32_t height, std::uint32_t 
 std::string idx_labels(const std::string& labels) {
   return big_endian(0x801) + big_endian(static_cast<std::uint32_t>(labels.size())) + labels;
 }
-// Of one block that is stored as it is.
+// A gzip file of one block that is stored as it is.
 std::string gzipped(const std::string& bytes) {
   const auto little = [](std::uint32_t x, int count) {
     std::string out;
@@ -196,7 +196,7 @@ TEST_F(ImageFileTest, HoldsWhatWasWritten) {
   EXPECT_TRUE(data.train.pixels.empty());
   EXPECT_EQ(data.train.image(2)[4], 21);
   EXPECT_EQ(data.test.image(0)[11], 32);
-  // Of the training images alone: 0, 10 and 20, and the channel.
+  // Statistics of the training images alone: 0, 10 and 20, plus the channel.
   for (std::size_t c = 0; c < 3; ++c) {
     EXPECT_FLOAT_EQ(data.mean[c], 10 + static_cast<float>(c));
     EXPECT_FLOAT_EQ(data.deviation[c], std::sqrt(200.0F / 3));

@@ -229,7 +229,7 @@ TEST(Tokens, NamesIdsPastTheVocabulary) {
   const std::string wide("\1\0\0\0\xFF\xFF\xFF\xFF", 8);
   expect_refused({.vocabulary = 70000, .count = 2, .ids = wide},
                  {"position 1 is 4294967295", "vocabulary of 70000"});
-  // Those before it are read.
+  // The ids before it are read.
   const Scratch scratch;
   const TokenFile file(Made{.vocabulary = 100}.write(scratch));
   Ids three(3), last(1);

@@ -167,7 +167,8 @@ struct Row {
   std::string name;
   OptimizerConfig config;
   std::function<void(Plain&, const Vector&, const PlainStep&)> step;
-  // Of LARS a share of the tensor; RMSProp begins with steps of 3 / (1 - momentum) rates.
+  // The learning rate. For LARS it is a share of the tensor; RMSProp begins with steps of 3 / (1 - momentum)
+  // rates.
   double rate() const {
     return config.rule == RuleName("lars") ? 1 : config.rule == RuleName("rmsprop") ? 1e-5 : 1e-3;
   }
@@ -332,7 +333,7 @@ struct Training {
     memory.initialize(0, 0, start);
     plain.p = Vector(start.begin(), start.end());
   }
-  // What the reference has as well.
+  // True for the roles that the reference has as well.
   bool has(Role role) const {
     return role != Role::kAccumulator && role != Role::kCompensation && memory.view(0, role).codes != nullptr;
   }
@@ -363,7 +364,7 @@ struct Training {
   }
 };
 
-// How many values are off by more than 1e-6 (of their mean size, where that is above 1) and 1e-5 of
+// Counts the values that are off by more than 1e-6 (of their mean size, where that is above 1) and 1e-5 of
 // themselves; and the sum of errors over the sum of sizes.
 struct Distance {
   int outliers = 0;
@@ -487,7 +488,7 @@ TEST(Gates, FiftyStepsOfParametersInTwoTermsAreThePlainOnes) {
   }
 }
 
-// What the parameters moved by in all, against the reference: the square of the error over that of the move.
+// The total move of the parameters, against the reference: the square of the error over that of the move.
 double drift(const Row& trained, const Row& reference, const Policy& policy) {
   constexpr int kSteps = 50;
   Training run(trained, policy, 128);

@@ -5,7 +5,7 @@
 
 namespace lpmm {
 
-// Where the rule has it.
+// Gives the setting, if the rule has it.
 inline void give(OptimizerConfig& config, SettingKey key, double value) {
   if (has_setting(config, key)) config.settings[key] = value;
 }

@@ -300,7 +300,7 @@ TEST(ModelMemory, FoldsAgainstDoublePrecision) {
   }
 }
 
-// Of parameters in two terms the sum stays (compensation_test.cpp).
+// For parameters in two terms only the sum stays (compensation_test.cpp).
 TEST(ModelMemory, ZeroGradientsLeaveEveryParameterByte) {
   for (const std::string_view preset : preset_names()) {
     if (has_compensation(make_policy(preset).specs)) continue;

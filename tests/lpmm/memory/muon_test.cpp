@@ -180,7 +180,7 @@ OptimizerConfig plain_muon() {
   return of_rule("muon", {{"nesterov", 0}});
 }
 
-// Of hidden matrices; the rest keeps accumulators.
+// Only hidden matrices do this; the other tensors keep accumulators.
 TEST(Muon, GradientsAreFoldedIntoTheMomentumOfMatrices) {
   CpuDevice device(2);
   constexpr int kMicrobatches = 3;

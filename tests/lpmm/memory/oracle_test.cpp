@@ -169,7 +169,7 @@ TEST(Oracle, ErrorFeedback) {
   }
 }
 
-// Those of a rule that may do without: there is no such state then.
+// Settings under which a rule does without a state: there is no such state then.
 TEST(Oracle, SettingsOfTheRules) {
   for (const char* preset : {"lpmm", "lpmm-min"}) {
     for (const RuleName rule :

@@ -91,7 +91,7 @@ TEST(PackedVector, PercentileClippingGoesOnToTheBit) {
     first.step(gradient), second.step(gradient);
   }
   EXPECT_EQ(static_cast<std::vector<float>>(second), static_cast<std::vector<float>>(first));
-  // Of the whole history: each place of another step would cut otherwise.
+  // The whole history is the same: an entry from another step would clip differently.
   const auto a = first.memory().gradient_history(0)->squares(),
              b = second.memory().gradient_history(0)->squares();
   EXPECT_TRUE(std::equal(a.begin(), a.end(), b.begin(), b.end()));

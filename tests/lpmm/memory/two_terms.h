@@ -1,4 +1,4 @@
-// What a parameter and its compensation, where it has one, stand for together.
+// The value that a parameter and its compensation, where it has one, stand for together.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace lpmm {
 
-// Of the host's memory; empty where the tensor has no such role.
+// The values of a role in memory of the host; empty where the tensor has no such role.
 inline std::vector<float> values_in(const ModelMemory& memory, int tensor, Role role) {
   const kernels::RoleView v = memory.view(tensor, role);
   std::vector<float> x(static_cast<std::size_t>(v.codes == nullptr ? 0 : v.elements));

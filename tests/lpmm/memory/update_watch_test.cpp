@@ -106,9 +106,9 @@ TEST(Watched, TellsOfTheLastStepAloneAndChangesNoByte) {
   EXPECT_TRUE(watched.memory.watched().empty());
 }
 
-// Of every rule, those with variances of rows and with orthogonal steps included: what is seen is the update
-// that is then made, and it changes no byte, not where changes are counted either, as in step 2. On the
-// emulated device it is the same to the bit, but for Muon, whose products are in another order there.
+// For every rule, including those with variances of rows and with orthogonal steps: the watch sees the update
+// that is then made and changes no byte, even where changes are counted, as in step 2. The emulated device
+// gives the same bits, except for Muon, whose products are in another order there.
 TEST(Watched, SeesTheUpdateThatIsMadeWhateverTheRule) {
   constexpr auto kUpdate = static_cast<std::size_t>(Watched::kUpdate),
                  kGradient = static_cast<std::size_t>(Watched::kGradient),

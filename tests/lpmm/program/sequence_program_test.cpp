@@ -172,7 +172,7 @@ TEST(SequenceProgram, RefusesLabelsThatAreNone) {
   EXPECT_THROW(net.program->evaluate(*net.memory, *net.buffers, batch), RunError);
 }
 
-// Of an embedding that takes 16 MB only pieces are ever unpacked.
+// An embedding that takes 16 MB is only ever unpacked in pieces.
 TEST(SequenceProgram, SaysItsLargestTransient) {
   constexpr Shape kShape{65536, 64, 16, 64, 2, 1};
   CpuDevice device(1);

@@ -677,7 +677,7 @@ TEST(Checkpoint, RefusesContentThatLies) {
     steps.replace(layout.find("conv.weight.parameter.steps")->offset, 2, std::string{'\x80', high});
     lie(steps, "conv.weight.parameter.steps holds what is no step");
   }
-  // Of a block with a range: without a step, infinite, below 2^-80.
+  // Words of a block with a range: without a step, infinite, below 2^-80.
   for (const std::string& word :
        {std::string("\x00\x80", 2), std::string("\x85\xff"), std::string("\x0f\x17")}) {
     std::string steps = good;

@@ -224,7 +224,7 @@ TEST(WatchedRun, LogsTensorsAndKeepsASpikeWithItsCheckpoint) {
   EXPECT_EQ(file.looks.size(), static_cast<std::size_t>(kBadStep + 1));
   EXPECT_EQ(file.spike.checkpoint, 40);  // 60 is but a step before
   EXPECT_GT(file.spike.size, 3.2);
-  // Of two that are kept, and the one that the spike needs.
+  // The two checkpoints that are kept, and the one that the spike needs.
   EXPECT_EQ(names_below(out + "/checkpoints"),
             (std::vector<std::string>{"step_00000040", "step_00000080", "step_00000100"}));
 }
@@ -291,7 +291,7 @@ TEST(WatchedRun, FindsTheSameSpikeAfterAStop) {
     return text;
   };
   EXPECT_TRUE(looks_of(scratch / "parts") == looks_of(scratch / "whole"));
-  // Of the checkpoints that stay, and of no others.
+  // There is a file for each checkpoint that stays, and for no others.
   EXPECT_EQ(names_below(scratch / "whole/watch").size(), names_below(scratch / "parts/watch").size());
   std::set<std::string> kept, needed;
   for (const std::string& name : names_below(scratch / "whole/watch")) {

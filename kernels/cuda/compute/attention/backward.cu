@@ -25,7 +25,7 @@ __global__ void dot_rows(AttentionShape s, const void* y, const void* dy, float*
   if (lane_of_warp() == 0) dots[line] = sum;
 }
 
-// Of a tile and the others it is multiplied with.
+// The shared memory of a tile and of the others it is multiplied with.
 template <class T>
 struct Shared {
   float *own, *own_partner, *others, *others_partner, *scores;

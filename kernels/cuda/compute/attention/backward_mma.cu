@@ -191,7 +191,7 @@ LPMM_DEVICE void differentiate_scores(const QueryTile<T>& tile, float scale, flo
   }
 }
 
-// Of all heads that share the keys.
+// Gradients of keys and values, summed over all heads that share the keys.
 template <class T>
 __global__ void __launch_bounds__(T::kThreads, T::kBlocks) key_gradient_mma(AttentionGradient a) {
   begin_kernel();

@@ -1,4 +1,4 @@
-// What the kernels of attention work on: heads of sequences, and the draws of dropout.
+// The operands of the attention kernels: heads of sequences, and the draws of dropout.
 //
 // Two sets of kernels compute it: *_mma.cu on tensor cores, where is_for_tensor_cores says so, and in fp32
 // what is left.
@@ -55,7 +55,7 @@ struct HeadOf {
   LPMM_HD HeadRows queries(const AttentionShape& s, const void* q) const {
     return HeadRows::of(s, q, sequence, s.length, query, s.query_row_heads());
   }
-  // Of self-attention `kv` is what queries are in too.
+  // For self-attention, `kv` is the memory that holds the queries too.
   LPMM_HD HeadRows keys(const AttentionShape& s, const void* kv) const {
     return HeadRows::of(s, kv, sequence, s.key_rows(), s.first_key_head() + key, s.key_row_heads());
   }
@@ -63,7 +63,7 @@ struct HeadOf {
     return HeadRows::of(s, kv, sequence, s.key_rows(), s.first_key_head() + s.key_heads() + key,
                         s.key_row_heads());
   }
-  // What attention gives.
+  // The results of attention.
   LPMM_HD HeadRows results(const AttentionShape& s, const void* y) const {
     return HeadRows::of(s, y, sequence, s.length, query, s.heads);
   }
@@ -90,7 +90,7 @@ struct DropRow {
     const std::uint32_t word = draw % 4 < 2 ? even : odd;
     return (word >> (16 * (draw % 2)) & 0xFFFFU) >= drop.threshold;
   }
-  // What a probability is multiplied by.
+  // The factor that a probability is multiplied by.
   LPMM_HD float factor(const PhiloxWords& words, std::int64_t column) const {
     return keeps(words, column) ? drop.scale : 0.0F;
   }

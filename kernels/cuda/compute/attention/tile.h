@@ -27,7 +27,7 @@ struct Tile {
   __device__ static int across() { return static_cast<int>(threadIdx.x) % kAcross; }
   __device__ static int row(int i) { return static_cast<int>(threadIdx.x) / kAcross * kRows + i; }
   __device__ static int other(int j) { return across() + kAcross * j; }
-  // Where value k of a row of results is in it.
+  // The place of value k in a row of results.
   __device__ static int value(int k) { return (k / kPack * kAcross + across()) * kPack + k % kPack; }
 };
 
@@ -117,7 +117,7 @@ __device__ void store_results(const typename T::Results& results, const HeadRows
   }
 }
 
-// What the 16 threads of a row have together.
+// The sum over the 16 threads of a row.
 __device__ inline float row_sum(float v) {
   for (int lanes = 8; lanes > 0; lanes /= 2) v += __shfl_xor_sync(kAllLanes, v, lanes);
   return v;

@@ -20,7 +20,7 @@ template <int kHeadWidth, int kOtherRows, int kRowTiles, int kMostBlocks, bool k
 struct MmaTile {
   static constexpr int kWidth = kHeadWidth, kOthers = kOtherRows;
   static constexpr bool kDrops = kWithDropout;
-  // That share a processor's registers; draws and wide heads want more of them.
+  // Thread blocks that share a multiprocessor's registers; draws and wide heads want more registers.
   static constexpr int kBlocks = kWidth > 64 || kMostBlocks < 3 ? 2 : kMostBlocks - (kDrops ? 1 : 0);
   static constexpr int kHeights = kRowTiles, kRows = 2 * kHeights;  // of a thread
   static constexpr int kThreads = 128, kWarpRows = 16 * kHeights, kOwn = kThreads / kWarp * kWarpRows;
@@ -166,8 +166,8 @@ LPMM_DEVICE void store_mma(const typename T::Results& results, const HeadRows& r
   }
 }
 
-// Which keys the queries of a tile see: `seen` from the first on, and where it is causal, row r of the tile
-// only those before key first + r + 1.
+// The keys that the queries of a tile see: `seen` from the first on, and where it is causal, row r of the
+// tile only those before key first + r + 1.
 struct SeenKeys {
   bool is_causal;
   int first, seen;
@@ -191,7 +191,7 @@ struct SeenKeys {
   }
 };
 
-// What the 4 threads of a row have together.
+// The sum over the 4 threads of a row.
 LPMM_DEVICE float quad_sum(float v) {
   for (int lanes = 2; lanes > 0; lanes /= 2) v += __shfl_xor_sync(kAllLanes, v, lanes);
   return v;
@@ -219,7 +219,7 @@ LPMM_DEVICE void drop_scores(const DropRow& drop, std::int64_t line, std::int64_
   }
 }
 
-// The head of a block, and the first row of its tile. Of all heads, the first or the last tile comes first:
+// The head of a block, and the first row of its tile. For all heads, the first or the last tile comes first:
 // the one that takes longest.
 template <class T>
 struct MmaBlock {

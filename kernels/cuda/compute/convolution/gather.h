@@ -11,8 +11,9 @@ inline constexpr int kCopied = 8;  // cells at once
 // Stages of shared memory: while one is multiplied, the copies of the next ones are on their way.
 inline constexpr int kStages = 4;
 
-// Which pixel a window has at a tap: of row r and tap k, (r * step + offset + sign * k) / divisor, where that
-// is a whole number and in the image. The gradient of the input gathers from dy, by windows turned round.
+// The pixel that a window has at a tap: for row r and tap k, (r * step + offset + sign * k) / divisor, where
+// that is a whole number and in the image. The gradient of the input gathers from dy, by windows turned
+// round.
 struct Gather {
   const Bf16* pixels;
   int height, width, channels;  // of what is gathered from
@@ -67,7 +68,7 @@ struct TapOfThread {
     }
   }
   LPMM_DEVICE int number(const Gather& g) const { return y * g.kernel + x; }
-  // How far its cells lie from those of the window's first pixel.
+  // The offset of this tap's cells from those of the window's first pixel.
   LPMM_DEVICE int offset(const Gather& g) const {
     const int pixels = y / g.divisor * g.width + x / g.divisor;
     return g.sign * pixels * g.channels + channel;
@@ -109,7 +110,8 @@ struct WindowOfThread {
     for (int y = 0; y < g.kernel; ++y) {
       if (find_pixel(g, row.y, y, g.height, at)) window.taps |= line << (y * g.kernel);
     }
-    // Of rows that a divisor leaves a rest of, only taps with the same rest are there.
+    // Where a row's position leaves a remainder by the divisor, only taps with the same remainder have a
+    // pixel.
     const int first_y = floor_of(row.y * g.step + g.offset, g.divisor),
               first_x = floor_of(row.x * g.step + g.offset, g.divisor);
     window.first = ((std::int64_t{row.image} * g.height + first_y) * g.width + first_x) * g.channels;

@@ -133,7 +133,7 @@ TEST_F(Classes, OfImageFilesAreKeptAndCompared) {
   const Outcome other = train(colours, "other", "run");
   ASSERT_EQ(other.code, 0) << other.err;
   EXPECT_NE(other.err.find("drawn anew: head.weight, head.bias"), std::string::npos) << other.err;
-  // Of many, the first that differs is named.
+  // Among many classes, the first that differs is named.
   std::vector<std::string> many, one_other;
   for (int i = 10; i < 30; ++i) many.push_back(fmt::format("c{}", i));
   one_other = many;
