@@ -2,9 +2,12 @@
 # everything else.
 # What an embedding program includes, and all that this includes, as <lpmm/...>: no folder of the program's hides it.
 set(headers lpmm/memory/packed_vector.h lpmm/memory/model_memory.h lpmm/base/error.h lpmm/version.h)
+if(NOT LPMM_PACKED_ONLY)
+  list(APPEND headers kernels/device.h)  # opens a GPU
+endif()
 set(at 0)
 list(LENGTH headers count)
-file(REMOVE_RECURSE ${CMAKE_CURRENT_BINARY_DIR}/include)
+set(written "")
 while(at LESS count)
   list(GET headers ${at} header)
   file(STRINGS ${header} lines REGEX "^#include \"")
@@ -15,12 +18,18 @@ while(at LESS count)
   file(READ ${header} text)
   string(REGEX REPLACE "#include \"(lpmm/)?([^\"]*)\"" "#include <lpmm/\\2>" text "${text}")
   string(REGEX REPLACE "^lpmm/" "" header ${header})
-  file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/include/lpmm/${header} "${text}")
+  file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/include/lpmm/${header} CONTENT "${text}" @ONLY)  # where it changed
+  list(APPEND written ${CMAKE_CURRENT_BINARY_DIR}/include/lpmm/${header})
   list(REMOVE_DUPLICATES headers)
   list(LENGTH headers count)
   math(EXPR at "${at} + 1")
 endwhile()
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${headers})
+file(GLOB_RECURSE stale ${CMAKE_CURRENT_BINARY_DIR}/include/*.h)
+list(REMOVE_ITEM stale ${written})
+if(stale)
+  file(REMOVE ${stale})
+endif()
 if(NOT LPMM_INSTALL)
   return()
 endif()
@@ -48,6 +57,7 @@ if(NOT LPMM_PACKED_ONLY)
   install(TARGETS lpmm_core lpmm_kernels lpmm_models EXPORT lpmm-targets)
   install(EXPORT lpmm-targets NAMESPACE lpmm:: DESTINATION ${LPMM_PACKAGE_DIR})
   install(TARGETS lpmm)
+  set_target_properties(lpmm PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
   # experiments/commands/shipped_configs.cpp looks there, from the program's own place.
   install(DIRECTORY experiments/configs DESTINATION share/lpmm FILES_MATCHING PATTERN "*.toml")
   set(links "")
@@ -78,7 +88,6 @@ Name: lpmm-packed
 Description: Packed memory of models: parameters, gradients and optimizer states in low precision
 Version: @PROJECT_VERSION@
 Cflags: -I\${prefix}/@CMAKE_INSTALL_INCLUDEDIR@
-Libs: -L\${prefix}/@CMAKE_INSTALL_LIBDIR@ -llpmm_packed
-Libs.private: -pthread
+Libs: -L\${prefix}/@CMAKE_INSTALL_LIBDIR@ -llpmm_packed -pthread
 ")
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/lpmm-packed.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT packed)

@@ -4,7 +4,7 @@
 What a page leaves to the reader (CONFIG, a folder of pictures, a published model) gets a small stand-in. Commands that
 the pages only name, such as `lpmm info`, are typed as they stand.
 usage: python3 tests/readme.py [--without TEXT]... > log     in a checkout; --without leaves out commands that hold TEXT
-Exits with 1 where a command fails, and where a page has one that this file cannot type.
+Exits with 1 where a command fails.
 """
 import argparse
 import os

@@ -5,7 +5,7 @@
 namespace lpmm::kernels {
 
 #if defined(__x86_64__)
-inline bool has_avx2() {  // Highway's target besides: lzcnt and f16c, which no processor has without these
+inline bool has_avx2() {  // lzcnt and f16c too: every processor with the others has them
   __builtin_cpu_init();
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
          __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("aes") && __builtin_cpu_supports("pclmul");

@@ -2,6 +2,7 @@
 // of k.
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include "kernels/cpu_packed.h"
 #include "kernels/formats/codec.h"
@@ -71,7 +72,8 @@ void store(const MatrixArgs& g, const Pieces& pieces, std::int64_t row, std::int
 void multiply(Pool& pool, const MatrixArgs& g) {
   const std::int64_t down = (g.m + kSide - 1) / kSide, across = (g.n + kSide - 1) / kSide;
   pool.for_each(down * across, [&](std::int64_t item, int) {
-    static thread_local Pieces pieces;
+    static thread_local const auto room = std::make_unique<Pieces>();  // too large for a thread's own block
+    Pieces& pieces = *room;
     const std::int64_t row = item / across * kSide, column = item % across * kSide;
     std::memset(pieces.sums, 0, sizeof pieces.sums);
     for (std::int64_t first = 0; first < g.k; first += kDepth) {

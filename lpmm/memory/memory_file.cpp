@@ -36,13 +36,17 @@ std::string key_of(const ModelMemory& memory, const MemoryFile& kind, int tensor
 // What updates are made of besides the learning rate, of which each step has its own.
 Metadata settings_of(const ModelMemory& memory, const MemoryFile& kind) {
   const OptimizerConfig& optimizer = memory.optimizer();
-  Metadata out = {{"format", std::string(kind.format)},
-                  {"version", "1"},
-                  {"seed", fmt::format("{}", memory.seed())},
-                  {"optimizer.rule", std::string(optimizer.rule.text())},
-                  {"optimizer.clip_norm", fmt::format("{}", optimizer.clip_norm)},
-                  {"optimizer.percentile_clip", fmt::format("{}", optimizer.percentile_clip)},
-                  {"memory.error_feedback", fmt::format("{}", memory.policy().error_feedback)}};
+  Metadata out = {
+      {"format", std::string(kind.format)},
+      {"version", "1"},
+      {"seed", fmt::format("{}", memory.seed())},
+      {"optimizer.rule", std::string(optimizer.rule.text())},
+      {"optimizer.clip_norm", fmt::format("{}", optimizer.clip_norm)},
+      {"optimizer.percentile_clip", fmt::format("{}", optimizer.percentile_clip)},
+      {"memory.error_feedback", fmt::format("{}", memory.policy().error_feedback)},
+      {"memory.accumulate_in_momentum", fmt::format("{}", memory.policy().accumulate_in_momentum)},
+      {"memory.apply_at_once", fmt::format("{}", memory.policy().apply_at_once)},
+      {"train.microbatches", fmt::format("{}", memory.microbatches())}};
   for (const SettingRow& s : rule_row(optimizer.rule).settings) {
     const double value = setting(optimizer, s.key);
     out[fmt::format("optimizer.{}", s.key.text())] =
@@ -53,6 +57,10 @@ Metadata settings_of(const ModelMemory& memory, const MemoryFile& kind) {
     const TensorGroup group = group_of(optimizer, memory.info(t).name);
     out[key("elements")] = fmt::format("{}", memory.info(t).elements());
     if (kind.names_tensors) out[key("shape")] = fmt::format("{}", fmt::join(memory.info(t).shape, " x "));
+    out[key("tensor.kind")] = fmt::format("{}", static_cast<int>(memory.info(t).kind));
+    out[key("tensor.parts")] = fmt::format("{}", memory.info(t).parts);
+    out[key("tensor.is_shared")] = fmt::format("{}", memory.info(t).is_shared);
+    out[key("tensor.is_frozen")] = fmt::format("{}", memory.is_frozen(t));
     out[key("optimizer.weight_decay")] = fmt::format("{}", group.weight_decay);
     out[key("optimizer.group.learning_rate_scale")] = fmt::format("{}", group.learning_rate_scale);
     for (const Role role : kEveryRole) {
@@ -84,6 +92,8 @@ struct Part {
   std::span<std::byte> bytes;  // of the device
   Format format;
   bool holds_steps = false;
+  // The bytes of a step, or of a value that is not packed.
+  std::size_t width() const { return (holds_steps ? dtype == "F32" : format.map == Map::kFp32) ? 4 : 2; }
 };
 
 std::vector<Part> parts_of(const ModelMemory& memory, const MemoryFile& kind) {
@@ -107,16 +117,18 @@ std::vector<Part> parts_of(const ModelMemory& memory, const MemoryFile& kind) {
   return out;
 }
 
-// Whether all of these are valid steps: a bf16 step is checked by all its bits, an fp32 step by its upper
-// half.
-bool are_steps(std::span<const std::byte> bytes, const Part& part) {
-  const std::size_t width = part.dtype == "F32" ? 4 : 2;
+// What is wrong with a piece of a part, or null. The upper half of an fp32 number tells as much as bf16 does;
+// every packed code is valid.
+const char* fault_of(std::span<const std::byte> bytes, const Part& part) {
+  if (!part.holds_steps && is_packed(part.format)) return nullptr;
+  const std::size_t width = part.width();
   for (std::size_t at = width - 2; at < bytes.size(); at += width) {
     std::uint16_t half = 0;
     std::memcpy(&half, bytes.data() + at, 2);
-    if (!is_step(part.format, half)) return false;
+    if (part.holds_steps && !is_step(part.format, half)) return "what is no step";
+    if ((half & 0x7F80U) == 0x7F80U) return "a value that is not finite";
   }
-  return true;
+  return nullptr;
 }
 
 class Loading {
@@ -136,6 +148,14 @@ class Loading {
       }
     }
   }
+  // What the file says besides would be left out without a word.
+  void check_known(const Metadata& settings, const Metadata& progress) const {
+    for (const auto& [key, value] : file_.metadata()) {
+      if (!settings.contains(key) && !progress.contains(key) && key != "learning_rate") {
+        throw refused(fmt::format("has the {} {}, which the {} that loads it lacks", key, value, kind_.noun));
+      }
+    }
+  }
   void check(const std::vector<Part>& parts) const {
     if (file_.entries().size() != parts.size()) {
       throw refused(fmt::format("has other tensors than the {} that loads it", kind_.noun));
@@ -146,10 +166,12 @@ class Loading {
         throw refused(fmt::format("has no {} of {} {}", part.name, part.count, part.dtype));
       }
       std::vector<std::byte> piece(std::min<std::size_t>(part.bytes.size(), 1 << 20));
-      for (std::size_t at = 0; part.holds_steps && at < part.bytes.size(); at += piece.size()) {
+      for (std::size_t at = 0; at < part.bytes.size(); at += piece.size()) {
         piece.resize(std::min(piece.size(), part.bytes.size() - at));
         file_.read(*entry, at, piece);
-        if (!are_steps(piece, part)) throw refused(fmt::format("{} holds what is no step", part.name));
+        if (const char* fault = fault_of(piece, part)) {
+          throw refused(fmt::format("{} holds {}", part.name, fault));
+        }
       }
     }
   }
@@ -190,7 +212,17 @@ class Loading {
 
 }  // namespace
 
+namespace {
+void check_kind(const ModelMemory& memory, const MemoryFile& kind) {
+  if (!kind.names_tensors && memory.tensors() != 1) {
+    throw UsageError(
+        fmt::format("a {} of {} tensors: its file has no names for them", kind.noun, memory.tensors()));
+  }
+}
+}  // namespace
+
 void ModelMemory::save(const std::string& path, const MemoryFile& kind) const {
+  check_kind(*this, kind);
   if (state_->stepping || state_->broken) throw UsageError("memory is saved between steps that were whole");
   Metadata metadata = settings_of(*this, kind);
   metadata.merge(progress_of(*this, kind));
@@ -206,13 +238,18 @@ void ModelMemory::save(const std::string& path, const MemoryFile& kind) const {
 // All is looked at before anything changes. What cannot be read then, as where a disk fails, leaves memory
 // that no step begins with.
 void ModelMemory::load(const std::string& path, const MemoryFile& kind) {
+  check_kind(*this, kind);
+  if (state_->stepping) throw UsageError("memory is loaded between steps; abandon_step() leaves one");
   const Loading loading(path, kind);
   const std::vector<Part> parts = parts_of(*this, kind);
-  loading.check_settings(settings_of(*this, kind));
+  const Metadata settings = settings_of(*this, kind);
+  loading.check_settings(settings);
+  loading.check_known(settings, progress_of(*this, kind));
   loading.check(parts);
   const auto step = loading.number("step", std::uint32_t{});
   const auto updates = loading.number("updates", std::int64_t{});
   const auto rate = loading.number("learning_rate", kNoLearningRate);
+  if (updates > step) throw RunError(fmt::format("{}: says step {}, {} updates", path, step, updates));
   std::vector<std::vector<float>> histories(static_cast<std::size_t>(tensors()));
   for (int t = 0; t < tensors(); ++t) {
     if (gradient_history(t) == nullptr) continue;
@@ -220,6 +257,9 @@ void ModelMemory::load(const std::string& path, const MemoryFile& kind) {
   }
   state_->broken = true;
   for (const Part& part : parts) loading.read(part, device());
+  for (int t = 0; t < tensors(); ++t) {
+    if (!peaks(t).empty()) device().fill_with_zeros(peaks(t).data(), std::ssize(peaks(t)));
+  }
   for (int t = 0; t < tensors(); ++t) {
     if (gradient_history(t) != nullptr) gradient_history(t)->set(histories[static_cast<std::size_t>(t)]);
   }

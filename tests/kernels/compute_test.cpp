@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <tuple>
 #include <utility>
@@ -319,7 +320,28 @@ TEST_P(MatmulTest, RoundsOnceAndAddsABias) {
   }
 }
 
-// The products of a device without a library; each sum is in one order, whatever the threads.
+// Each sum of a device without a library is in one order, whatever the threads.
+TEST(PackedMatmul, GivesTheSameBitsForAnyThreads) {
+  const Floats a = random_floats(200 * 300, 1), b = random_floats(300 * 150, 2);
+  const auto product = [&](int threads) {
+    CpuPackedDevice device(threads);
+    Floats c(200 * 150);
+    device.matmul({.m = 200,
+                   .n = 150,
+                   .k = 300,
+                   .a = a.data(),
+                   .a_stride = 300,
+                   .b = b.data(),
+                   .b_stride = 150,
+                   .c = c.data(),
+                   .c_stride = 150},
+                  nullptr);
+    return c;
+  };
+  const Floats one = product(1), three = product(3);
+  EXPECT_EQ(std::memcmp(one.data(), three.data(), 4 * one.size()), 0);
+}
+
 TEST(PackedMatmul, EqualsPlainLoops) {
   CpuPackedDevice device(2);
   for (const Compute type : {Compute::kFp32, Compute::kBf16}) {

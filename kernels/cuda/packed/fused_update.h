@@ -245,8 +245,7 @@ class UnitUpdate {
       if constexpr (V::kBits == 8) to[kColumns * kPairs] = second;
     }
   }
-  // Selects the argument for the role of a column; the accumulator leaves its column to the second part of
-  // the momentum.
+  // Selects a column's role; the accumulator leaves its column to the second part of the momentum.
   template <class T>
   LPMM_DEVICE static T of_column(int column, T parameter, T momentum, T second, T variance) {
     return column < 2 ? (column == 0 ? parameter : second) : (column == 2 ? momentum : variance);

@@ -7,6 +7,7 @@
 #include "kernels/cpu.h"
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
+#include "lpmm/files/safetensors.h"
 #include "lpmm/memory/model_memory.h"
 #include "tests/lpmm/said.h"
 #include "tests/lpmm/scratch.h"
@@ -122,7 +123,93 @@ TEST(MemoryFile, RefusesWhatIsNotItsOwnAndStaysAsItWas) {
   }
 }
 
-TEST(MemoryFile, IsSavedBetweenSteps) {
+// Whatever decides how steps go on must be as it was.
+TEST(MemoryFile, RefusesOtherSettings) {
+  const Scratch folder;
+  const std::string file = folder / "memory.safetensors";
+  CpuPackedDevice device(1);
+  const OptimizerConfig sgd = {.rule = "sgd", .learning_rate = 0.1, .settings = {{"momentum", 0.9}}};
+  const Policy policy = make_policy("lpmm-compact");
+  const auto make = [&](const std::function<void(Policy&, std::vector<TensorInfo>&, int&)>& change) {
+    Policy p = policy;
+    std::vector<TensorInfo> tensors = {{"a:parameter", {20, 40}}, {"a", {20, 40}}, {"a.codes", {20, 40}}};
+    int microbatches = 1;
+    change(p, tensors, microbatches);
+    return ModelMemory(std::move(tensors), p, sgd, 1, microbatches, device);
+  };
+  const auto nothing = [](Policy&, std::vector<TensorInfo>&, int&) {};
+  ModelMemory saved = make(nothing);
+  saved.initialize(1, 0, normal_values(800, 3U, 1));
+  saved.save(file);
+  ModelMemory same = make(nothing);
+  same.load(file);
+  std::vector<float> a(800), b(800);
+  saved.decode(1, 0, a), same.decode(1, 0, b);
+  EXPECT_EQ(a, b);
+  const auto expect = [&](const std::function<void(Policy&, std::vector<TensorInfo>&, int&)>& change,
+                          const std::string& what) {
+    ModelMemory other = make(change);
+    EXPECT_EQ(said([&] { other.load(file); }), fmt::format("{}: has the {}", file, what));
+  };
+  expect([](Policy& p, auto&, int&) { p.accumulate_in_momentum = true; },
+         "memory.accumulate_in_momentum false, the memory that loads it true");
+  expect([](Policy& p, auto&, int&) { p.apply_at_once = true; },
+         "memory.apply_at_once false, the memory that loads it true");
+  expect([](Policy&, auto&, int& microbatches) { microbatches = 3; },
+         "train.microbatches 1, the memory that loads it 3");
+  expect([](Policy&, auto& tensors, int&) { tensors[1].kind = TensorKind::kHead; },
+         "a:tensor.kind 0, the memory that loads it 2");
+  expect([](Policy&, auto& tensors, int&) { tensors[2].parts = 2; },
+         "a.codes:tensor.parts 1, the memory that loads it 2");
+  EXPECT_THROW(saved.save(file, {.names_tensors = false}), UsageError);
+}
+
+// Another file of the same tensors: their metadata changed, or the last value of one not a number.
+TEST(MemoryFile, RefusesWhatCannotHaveBeenSaved) {
+  const Scratch folder;
+  const std::string good = folder / "good.safetensors", bad = folder / "bad.safetensors";
+  CpuPackedDevice device(1);
+  Loop first(device);
+  first.steps(3);
+  first.memory.save(good);
+  const SafetensorsFile file(good);
+  const auto write = [&](const std::function<void(Metadata&)>& change, const std::string& not_finite = "") {
+    Metadata metadata = file.metadata();
+    change(metadata);
+    std::vector<SafetensorsSource> sources;
+    for (const SafetensorsEntry& entry : file.entries()) {
+      sources.push_back({entry.name, entry.dtype, entry.shape, [&file, &entry, not_finite](const auto& sink) {
+                           std::vector<std::byte> bytes(entry.bytes);
+                           file.read(entry, 0, bytes);
+                           if (entry.name == not_finite)
+                             bytes[bytes.size() - 2] = bytes.back() = std::byte{0xFF};
+                           sink(bytes);
+                         }});
+    }
+    write_safetensors(bad, metadata, sources);
+  };
+  const auto expect = [&](const std::string& what) {
+    Loop loop(device);
+    const std::string before = saved(loop, folder);
+    EXPECT_EQ(said([&] { loop.memory.load(bad); }),
+              what.empty() ? "no error" : fmt::format("{}: {}", bad, what));
+    EXPECT_EQ(saved(loop, folder) == before, !what.empty());
+  };
+  write([](Metadata&) {});
+  expect("");
+  write([](Metadata& m) { m["updates"] = "4"; });
+  expect("says step 3, 4 updates");
+  write([](Metadata& m) { m["step"] = "-3"; });
+  expect("its step is -3, which is no such number");
+  write([](Metadata& m) { m["optimizer.trust"] = "1"; });
+  expect("has the optimizer.trust 1, which the memory that loads it lacks");
+  write([](Metadata&) {}, "b.bias:parameter.codes");
+  expect("b.bias:parameter.codes holds a value that is not finite");
+  write([](Metadata&) {}, "a:parameter.steps");
+  expect("a:parameter.steps holds what is no step");
+}
+
+TEST(MemoryFile, IsSavedAndLoadedBetweenSteps) {
   const Scratch folder;
   CpuPackedDevice device(1);
   Loop loop(device);
@@ -130,6 +217,8 @@ TEST(MemoryFile, IsSavedBetweenSteps) {
   EXPECT_THROW(loop.memory.save(folder / "memory.safetensors"), UsageError);
   loop.memory.abandon_step();
   loop.memory.save(folder / "memory.safetensors");
+  loop.memory.begin_step(2);
+  EXPECT_THROW(loop.memory.load(folder / "memory.safetensors"), UsageError);
 }
 
 }  // namespace
