@@ -152,8 +152,8 @@ class ModelMemory {
   // One safetensors file of codes, steps and progress, whole or not there. Memory of the same tensors,
   // policy, optimizer and seed that loads it goes on to the bit; learning rates may be others. load() throws
   // RunError naming the file and what differs, with both values; the memory is then as before. A loop keeps
-  // its own place in its data beside it: last_step() tells how many steps were begun. Peaks are not saved: they begin
-  // anew. Both throw UsageError in a step.
+  // its own place in its data beside it: last_step() tells how many steps were begun. Peaks are not saved:
+  // they begin anew. Both throw UsageError in a step.
   void save(const std::string& path, const MemoryFile& kind = {}) const;
   void load(const std::string& path, const MemoryFile& kind = {});
 
