@@ -48,9 +48,7 @@ install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT packed)
 
 # A static library hands on what it was linked with: the package looks for the same.
 set(LPMM_DEPENDENCIES "")
-set(LPMM_COMPONENTS packed)
 if(NOT LPMM_PACKED_ONLY)
-  set(LPMM_COMPONENTS packed lpmm)
   set_target_properties(lpmm_core PROPERTIES EXPORT_NAME lpmm)
   set_target_properties(lpmm_kernels PROPERTIES EXPORT_NAME kernels)
   set_target_properties(lpmm_models PROPERTIES EXPORT_NAME models)  # lpmm_core asks it for the list of families

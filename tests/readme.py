@@ -87,7 +87,7 @@ def main():
         begin = time.monotonic()
         done = subprocess.run(["bash", "-c", command], cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               errors="replace", check=False)
-        said = (done.stdout + done.stderr).strip().splitlines()
+        said = (done.stdout + done.stderr).replace(f"{ROOT}/", "").strip().splitlines()
         failed += done.returncode != 0
         print(f"{place}  {time.monotonic() - begin:.1f} s, exit code {done.returncode}\n$ {command}")
         print("".join(f"  {line[:160]}\n" for line in (said[-12:] if done.returncode else said[-2:])), flush=True)

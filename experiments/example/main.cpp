@@ -29,10 +29,8 @@ int main() {
     for (int i = 0; i < kSize; ++i) g[i] = (1 / (1 + std::exp(-z)) - (truth > 0 ? 1 : 0)) * x[i];
     if (step >= kSteps / 2) right += (z > 0) == (truth > 0) ? 1 : 0;
 #ifdef PLAIN
-    for (int i = 0; i < kSize; ++i) {
-      m[i] = 0.9F * m[i] + g[i];
-      w[i] -= 0.01F * m[i];  // (2)
-    }
+    for (int i = 0; i < kSize; ++i) m[i] = 0.9F * m[i] + g[i];  // (2)
+    for (int i = 0; i < kSize; ++i) w[i] -= 0.01F * m[i];
 #else
     w.step(g);                                                                     // (2)
 #endif

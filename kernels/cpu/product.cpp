@@ -4,8 +4,8 @@
 #include <cstring>
 #include <memory>
 
+#include "kernels/cpu/values.h"
 #include "kernels/cpu_packed.h"
-#include "kernels/formats/codec.h"
 
 namespace lpmm::kernels::cpu {
 namespace {
@@ -17,17 +17,12 @@ struct Pieces {
   alignas(kAlign) float sums[kSide][kSide], a[kDepth][kSide], b[kDepth][kSide];
 };
 
-float value_at(Compute type, const void* values, std::int64_t i) {
-  return type == Compute::kFp32 ? static_cast<const float*>(values)[i]
-                                : bf16_to_float(static_cast<const std::uint16_t*>(values)[i]);
-}
-
 // to[k][i] <- the factor at (first + k, place + i), whose values lie `along_k` and `across` apart.
 void gather(Compute type, const void* values, std::int64_t along_k, std::int64_t across, std::int64_t first,
             std::int64_t depth, std::int64_t place, std::int64_t count, float (*to)[kSide]) {
   for (std::int64_t k = 0; k < depth; ++k) {
     for (std::int64_t i = 0; i < count; ++i) {
-      to[k][i] = value_at(type, values, (first + k) * along_k + (place + i) * across);
+      to[k][i] = get(type, values, (first + k) * along_k + (place + i) * across);
     }
     std::fill(to[k] + count, to[k] + kSide, 0.0F);
   }
@@ -56,13 +51,9 @@ void store(const MatrixArgs& g, const Pieces& pieces, std::int64_t row, std::int
     for (std::int64_t c = 0; c < std::min(kSide, g.n - column); ++c) {
       const std::int64_t at = (row + r) * g.c_stride + column + c;
       float sum = pieces.sums[r][c];
-      if (g.accumulate) sum += value_at(g.c_type, g.c, at);
+      if (g.accumulate) sum += get(g.c_type, g.c, at);
       if (g.bias != nullptr) sum += g.bias[column + c];
-      if (g.c_type == Compute::kFp32) {
-        static_cast<float*>(g.c)[at] = sum;
-      } else {
-        static_cast<std::uint16_t*>(g.c)[at] = float_to_bf16(sum);
-      }
+      put(g.c_type, g.c, at, sum);
     }
   }
 }

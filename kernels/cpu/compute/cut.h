@@ -8,6 +8,7 @@
 
 #include "kernels/compute.h"
 #include "kernels/cpu/compute/loops.h"
+#include "kernels/cpu/values.h"
 #include "kernels/formats/codec.h"
 #include "kernels/threads/pool.h"
 
@@ -24,19 +25,6 @@ inline const std::byte* bytes_at(const void* p, std::int64_t offset) {
 }
 inline float* floats_at(void* p, std::int64_t offset) {
   return reinterpret_cast<float*>(bytes_at(p, offset));
-}
-
-// Activations one by one, for the small loops.
-inline float get(Compute type, const void* p, std::int64_t i) {
-  return type == Compute::kFp32 ? static_cast<const float*>(p)[i]
-                                : bf16_to_float(static_cast<const std::uint16_t*>(p)[i]);
-}
-inline void put(Compute type, void* p, std::int64_t i, float v) {
-  if (type == Compute::kFp32) {
-    static_cast<float*>(p)[i] = v;
-  } else {
-    static_cast<std::uint16_t*>(p)[i] = float_to_bf16(v);
-  }
 }
 
 // Calls body(first, count) for the shards of `total`.
