@@ -27,7 +27,7 @@ BERT = {"model.name": "bert", "model.layers": 6, "model.heads": 12, "model.embed
 MARIAN = {"model.name": "transformer", "model.layers": 4, "model.decoder_layers": 4, "model.heads": 8,
           "model.embedding": 512, "model.mlp_width": 2048, "model.context": 256, "model.vocabulary": 8000, "model.end_token": 256,
           "model.start_token": 257, "data.set": "pairs", "data.path": "{data}/short", "data.tokenizer": "bytes", "data.bleu": "false",
-          "train.batch": 32, "optimizer.rule": "adam"}
+          "train.batch": 32, "train.steps": 4, "optimizer.rule": "adam"}
 DRAWN = {"data.set": "drawn", "data.train_images": 256, "data.test_images": 32, "optimizer.rule": "sgd",
          "optimizer.momentum": 0.9}
 VIT = {k: v for k, v in DRAWN.items() if not k.startswith("optimizer.")} | {"model.name": "vit", "model.layers": 8, "model.heads": 6, "model.embedding": 384, "model.patch": 8,

@@ -23,8 +23,36 @@ std::size_t sentences_at_a_time(const BeamOptions& options) {
 }
 
 // Tokens of a translation, its end too.
-int most_tokens(const BeamOptions& options, std::size_t source, int context) {
-  return std::min(context, options.most > 0 ? options.most : 3 * static_cast<int>(source) + 10);
+int most_tokens(const BeamOptions& options, int source, int context) {
+  return std::min(context, options.most > 0 ? options.most : 3 * source + 10);
+}
+
+// Sources that are filled up to one length and translated together.
+struct Together {
+  int length;
+  std::vector<std::size_t> which;
+};
+std::vector<Together> together(std::span<const int> lengths, std::span<const int> sources,
+                               const BeamOptions& options) {
+  std::map<int, std::vector<std::size_t>> by_length;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const auto length = std::ranges::lower_bound(lengths, sources[i]);
+    if (length == lengths.end()) {
+      throw UsageError(fmt::format("sentence {} has {} tokens with its end, the model reads {}", i + 1,
+                                   sources[i], lengths.back()));
+    }
+    by_length[*length].push_back(i);
+  }
+  std::vector<Together> all;
+  const auto most = static_cast<std::ptrdiff_t>(sentences_at_a_time(options));
+  for (const auto& [length, of_length] : by_length) {
+    for (auto first = of_length.begin(); first != of_length.end();) {
+      const auto end = first + std::min(most, of_length.end() - first);
+      all.push_back({length, {first, end}});
+      first = end;
+    }
+  }
+  return all;
 }
 
 // log of the sum of exp(logit).
@@ -137,7 +165,7 @@ class Group {
         state_.source.insert(state_.source.end(), filled.begin(), filled.end());
         state_.source_lengths.push_back(static_cast<std::int32_t>(source.size()));
       }
-      const int most = most_tokens(options, source.size(), context);
+      const int most = most_tokens(options, static_cast<int>(source.size()), context);
       state_.positions = std::max<std::int64_t>(state_.positions, most);
       sentences_.emplace_back(options, most);
     }
@@ -183,47 +211,48 @@ std::vector<std::vector<std::int32_t>> beam_search(const Model& model, const Mod
                                                    std::span<const std::vector<std::int32_t>> sources,
                                                    const BeamOptions& options, int context,
                                                    const ProgressCall& progress) {
-  std::map<int, std::vector<std::size_t>> by_length;
-  for (std::size_t i = 0; i < sources.size(); ++i) {
-    const auto length = std::ranges::lower_bound(lengths, static_cast<int>(sources[i].size()));
-    if (length == lengths.end()) {
-      throw UsageError(fmt::format("sentence {} has {} tokens with its end, the model reads {}", i + 1,
-                                   sources[i].size(), lengths.back()));
-    }
-    by_length[*length].push_back(i);
-  }
+  std::vector<int> sizes;
+  for (const auto& source : sources) sizes.push_back(static_cast<int>(source.size()));
   std::vector<std::vector<std::int32_t>> out(sources.size());
   std::int64_t done = 0;
-  const std::size_t most = sentences_at_a_time(options);
-  for (const auto& [length, all] : by_length) {
-    std::unique_ptr<Program> program;
-    std::size_t built_for = 0;
-    for (std::size_t at = 0; at < all.size(); at += most) {
-      InterruptGuard::check();
-      const std::span<const std::size_t> which = std::span(all).subspan(at, std::min(most, all.size() - at));
-      if (which.size() != built_for) {
-        program =
-            model.build_decoder(static_cast<int>(which.size()) * options.beams, length, compute, device);
-        built_for = which.size();
-      }
-      Group group(sources, which, length, options, context);
-      group.run(*program, memory, device);
-      for (std::size_t i = 0; i < which.size(); ++i) out[which[i]] = group.best(i);
-      done += std::ssize(which);
-      if (progress) progress(done, std::ssize(sources));
+  std::unique_ptr<Program> program;
+  std::size_t rows = 0;
+  int length = 0;
+  for (const Together& t : together(lengths, sizes, options)) {
+    InterruptGuard::check();
+    if (t.which.size() != rows || t.length != length) {
+      program.reset();
+      rows = t.which.size();
+      length = t.length;
+      program = model.build_decoder(static_cast<int>(rows) * options.beams, length, compute, device);
     }
+    Group group(sources, t.which, length, options, context);
+    group.run(*program, memory, device);
+    for (std::size_t i = 0; i < rows; ++i) out[t.which[i]] = group.best(i);
+    done += std::ssize(t.which);
+    if (progress) progress(done, std::ssize(sources));
   }
   return out;
 }
 
-std::int64_t beam_search_bytes(const Model& model, Compute compute, Device& device, std::int64_t sources,
-                               int length, const BeamOptions& options, int context, int vocabulary) {
-  const auto most = static_cast<std::int64_t>(sentences_at_a_time(options));
-  const int rows = static_cast<int>(std::clamp<std::int64_t>(sources, 1, most)) * options.beams;
-  const auto program = model.build_decoder(rows, length, compute, device);
-  const std::int64_t logits = std::int64_t{4} * rows * vocabulary;  // the host's
-  return logits + program->activation_bytes() + program->workspace_bytes() +
-         program->cache_bytes(most_tokens(options, static_cast<std::size_t>(length), context));
+std::int64_t beam_search_bytes(const Model& model, Compute compute, Device& device,
+                               std::span<const int> lengths, std::span<const int> sources,
+                               const BeamOptions& options, int context, int vocabulary) {
+  // Of those with one length and as many sentences, the one whose translation may be the longest.
+  std::map<std::pair<int, int>, int> longest;
+  for (const Together& t : together(lengths, sources, options)) {
+    int& source = longest[{t.length, static_cast<int>(t.which.size())}];
+    for (const std::size_t i : t.which) source = std::max(source, sources[i]);
+  }
+  std::int64_t most = 0;
+  for (const auto& [shape, source] : longest) {
+    const int rows = shape.second * options.beams;
+    const auto program = model.build_decoder(rows, shape.first, compute, device);
+    const std::int64_t logits = std::int64_t{4} * rows * vocabulary;  // the host's
+    most = std::max(most, logits + program->activation_bytes() + program->workspace_bytes() +
+                              program->cache_bytes(most_tokens(options, source, context)));
+  }
+  return most;
 }
 
 }  // namespace lpmm

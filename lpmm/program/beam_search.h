@@ -59,9 +59,9 @@ std::vector<std::vector<std::int32_t>> beam_search(const Model& model, const Mod
                                                    std::span<const std::vector<std::int32_t>> sources,
                                                    const BeamOptions& options, int context,
                                                    const ProgressCall& progress = {});
-// The most that it takes besides the model, for so many sources of at most `length` tokens, which is one of
-// the lengths that they may be filled up to.
-std::int64_t beam_search_bytes(const Model& model, Compute compute, Device& device, std::int64_t sources,
-                               int length, const BeamOptions& options, int context, int vocabulary);
+// The most that it takes besides the model, for sources of so many tokens.
+std::int64_t beam_search_bytes(const Model& model, Compute compute, Device& device,
+                               std::span<const int> lengths, std::span<const int> sources,
+                               const BeamOptions& options, int context, int vocabulary);
 
 }  // namespace lpmm

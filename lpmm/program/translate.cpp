@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "lpmm/base/error.h"
-#include "lpmm/data/sentences/length_batches.h"
 #include "lpmm/program/family.h"
 
 namespace lpmm {
@@ -50,11 +49,10 @@ std::vector<std::string> translate(const ModelConfig& config, Compute compute, c
 }
 
 std::int64_t translation_bytes(const ModelConfig& config, Compute compute, const Model& model, Device& device,
-                               std::int64_t lines, int longest, const BeamOptions& options) {
+                               std::span<const int> lines, const BeamOptions& options) {
   const ModelConfig sizes = complete(config);
-  const int length = LengthBatches::filled(filled_lengths(sizes.length), longest);
-  return beam_search_bytes(model, compute, device, lines, length, options, sizes.integer(kContext),
-                           sizes.integer(kVocabulary));
+  return beam_search_bytes(model, compute, device, filled_lengths(sizes.length), lines, options,
+                           sizes.integer(kContext), sizes.integer(kVocabulary));
 }
 
 }  // namespace lpmm

@@ -21,8 +21,9 @@ std::vector<std::string> translate(const ModelConfig& config, Compute compute, c
                                    const ModelMemory& memory, Device& device, const Tokenizer& tokenizer,
                                    std::span<const std::string> lines, BeamOptions options,
                                    const ProgressCall& progress = {});
-// The most that it takes besides the model, for so many lines of at most `longest` tokens with their ends.
+// The most that it takes besides the model, for lines of so many tokens with their ends: what it takes where
+// translations grow as long as they may.
 std::int64_t translation_bytes(const ModelConfig& config, Compute compute, const Model& model, Device& device,
-                               std::int64_t lines, int longest, const BeamOptions& options);
+                               std::span<const int> lines, const BeamOptions& options);
 
 }  // namespace lpmm

@@ -71,8 +71,7 @@ Plan make_plan(const Setup& setup, const Model& model, Device& device) {
   if (device.own_bytes()) plan.overhead_bytes += kGpuOverhead;
   if (setup.pairs != nullptr && config.data.bleu) {
     plan.translation_bytes = translation_bytes(config.model, config.train.compute, model, device,
-                                               std::ssize(setup.pairs->test_sources()),
-                                               setup.pairs->longest_test_source(), BeamOptions{});
+                                               setup.pairs->test_source_lengths(), BeamOptions{});
   }
   const std::int64_t computing =
       plan.ledger.model_memory() + plan.ledger.activations + plan.ledger.workspace + plan.translation_bytes;

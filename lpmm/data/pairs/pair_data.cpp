@@ -61,10 +61,10 @@ void PairData::read(const PairSet::Part& from, const Tokenizer& tokenizer, std::
   }
 }
 
-int PairData::longest_test_source() const {
-  std::size_t longest = 0;
-  for (const Example& e : test_) longest = std::max(longest, e.source.size());
-  return static_cast<int>(longest);
+std::vector<int> PairData::test_source_lengths() const {
+  std::vector<int> lengths;
+  for (const Example& e : test_) lengths.push_back(static_cast<int>(e.source.size()));
+  return lengths;
 }
 
 int PairData::longest() const {

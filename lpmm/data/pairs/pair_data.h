@@ -37,8 +37,8 @@ class PairData : public DataSource {
 
   const std::vector<std::string>& test_sources() const { return test_sources_; }
   const std::vector<std::string>& test_targets() const { return test_targets_; }
-  int longest_test_source() const;  // tokens, with its end
-  int longest() const;              // that batches are filled up to
+  std::vector<int> test_source_lengths() const;  // in tokens, with their ends
+  int longest() const;                           // that batches are filled up to
   std::int64_t bytes() const { return bytes_; }
   std::int64_t loading_bytes() const { return loading_bytes_; }  // of memory, while it was read
   std::uint32_t checksum() const;                                // of the training examples
