@@ -1,153 +1,32 @@
-// `lpmm data get` and what it is made of, against a server of a few lines on loopback.
+// What `lpmm data get` is made of, against a server of a few lines on loopback.
 #include "experiments/download/download.h"
 
 #include <archive.h>
 #include <archive_entry.h>
-#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
-#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <map>
 #include <thread>
 
-#include "experiments/commands/arguments.h"
 #include "experiments/download/digest.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/interrupt.h"
 #include "lpmm/data/image_sets.h"
 #include "lpmm/data/sentences/sentence_sets.h"
 #include "lpmm/files/files.h"
+#include "tests/experiments/download/server.h"
 #include "tests/experiments/program.h"
 #include "tests/lpmm/scratch.h"
 
 namespace lpmm {
 namespace {
 namespace fs = std::filesystem;
-
-// A socket of a port of its own. Nobody listens there yet: a connection is refused.
-class Port {
- public:
-  Port() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    auto* any = reinterpret_cast<sockaddr*>(&address);
-    if (::bind(socket_, any, size) != 0 || ::getsockname(socket_, any, &size) != 0) std::abort();
-    url_ = fmt::format("http://127.0.0.1:{}", ntohs(address.sin_port));
-  }
-  ~Port() { ::close(socket_); }
-  Port(const Port&) = delete;
-  Port& operator=(const Port&) = delete;
-  const std::string& url() const { return url_; }
-  int socket() const { return socket_; }
-
- private:
-  int socket_;
-  std::string url_;
-};
-
-// The server's answer for a path; `then` runs before the connection is closed.
-struct Reply {
-  std::string bytes;
-  std::function<void(int socket)> then = {};
-  std::string body = {};  // of which it sends the part that is asked for, in place of `bytes`
-};
-
-// The head for one answer per connection: a client that took the next one over the same would lose it.
-std::string head_of(std::size_t length, const char* status = "200 OK", const std::string& more = "") {
-  return fmt::format("HTTP/1.1 {}\r\nConnection: close\r\nContent-Length: {}\r\n{}\r\n", status, length,
-                     more);
-}
-
-Reply good(const std::string& body) {
-  return {head_of(body.size()) + body};
-}
-
-Reply with_parts(const std::string& body) {
-  return {head_of(body.size()) + body, {}, body};
-}
-
-// The answer to a request by a server that gives parts; to one without a range, the whole.
-std::string answer_of(const Reply& reply, const std::string& request) {
-  const std::size_t range = request.find("Range: bytes=");
-  if (reply.body.empty() || range == std::string::npos) return reply.bytes;
-  const std::size_t first = std::strtoul(request.c_str() + range + 13, nullptr, 10);
-  const std::string size = std::to_string(reply.body.size());
-  if (first >= reply.body.size())
-    return head_of(0, "416 Range Not Satisfiable", "Content-Range: bytes */" + size + "\r\n");
-  const std::string rest = reply.body.substr(first);
-  return head_of(rest.size(), "206 Partial Content",
-                 fmt::format("Content-Range: bytes {}-{}/{}\r\n", first, reply.body.size() - 1, size)) +
-         rest;
-}
-
-Reply redirect(const std::string& to) {
-  return {head_of(0, "302 Found", "Location: " + to + "\r\n")};
-}
-
-void wait_for_hangup(int socket) {
-  char byte = 0;
-  while (::recv(socket, &byte, 1, 0) > 0) {
-  }
-}
-
-// Answers one connection after the other, until it goes.
-class Server {
- public:
-  explicit Server(std::map<std::string, Reply> replies) : replies_(std::move(replies)) {
-    if (::listen(port_.socket(), 8) != 0) std::abort();
-    thread_ = std::thread([this] { serve(); });
-  }
-  ~Server() {
-    ::shutdown(port_.socket(), SHUT_RDWR);  // accept() returns
-    thread_.join();
-  }
-  Server(const Server&) = delete;
-  Server& operator=(const Server&) = delete;
-  const std::string& url() const { return port_.url(); }
-  int requests() const { return requests_; }
-
- private:
-  void serve() {
-    for (;;) {
-      const int socket = ::accept4(port_.socket(), nullptr, nullptr, SOCK_CLOEXEC);
-      if (socket < 0) return;
-      answer(socket);
-      ::close(socket);
-    }
-  }
-  void answer(int socket) {
-    std::string request;
-    char byte = 0;
-    while (!request.ends_with("\r\n\r\n") && ::recv(socket, &byte, 1, 0) == 1) request += byte;
-    const std::size_t start = request.find(' ') + 1;
-    const auto found = replies_.find(request.substr(start, request.find(' ', start) - start));
-    ++requests_;
-    const Reply reply = found == replies_.end() ? Reply{head_of(0, "404 Not Found")} : found->second;
-    const std::string bytes = answer_of(reply, request);
-    for (std::size_t sent = 0; sent < bytes.size();) {
-      const ::ssize_t n = ::send(socket, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
-      if (n < 0) return;
-      sent += static_cast<std::size_t>(n);
-    }
-    if (reply.then) reply.then(socket);
-  }
-
-  Port port_;
-  std::map<std::string, Reply> replies_;
-  std::atomic<int> requests_ = 0;
-  std::thread thread_;
-};
 
 std::string digest_of(const std::string& bytes) {
   Sha256 digest;
@@ -547,22 +426,12 @@ TEST_F(Download, CtrlCLeavesWhatCanBeGoneOnWith) {
     ::kill(::getpid(), SIGINT);
     wait_for_hangup(socket);
   };
-  const Server server({{"/a.txt", good(a_)},
-                       {"/b.txt", {head + b_.substr(0, 150000), interrupt}},
-                       {"/input.txt", {head + b_.substr(0, 150000), interrupt}}});
+  const Server server({{"/a.txt", good(a_)}, {"/b.txt", {head + b_.substr(0, 150000), interrupt}}});
   {
     const InterruptGuard guard;
     EXPECT_THROW(get(texts(), server.url(), 3600), Interrupted);
   }
   EXPECT_TRUE(b_.starts_with(read_file(part("texts", texts().files[1]))));
-  EXPECT_EQ(files(), Names{"texts/a.txt"});
-  CLI::App program;
-  Action action;
-  add_data_command(program, action);
-  program.parse(fmt::format("data get tinyshakespeare --to {} --mirror {}", folder(), server.url()));
-  ::testing::internal::CaptureStderr();
-  EXPECT_EQ(action(), 130);
-  EXPECT_NE(::testing::internal::GetCapturedStderr().find("interrupted"), std::string::npos);
   EXPECT_EQ(files(), Names{"texts/a.txt"});
 }
 
@@ -604,100 +473,6 @@ TEST(DataSets, TheTableIsWhatTheProgramReads) {
   for (const NamedImages& images : named_image_sets()) {
     EXPECT_EQ(find_data_set(std::string(images.name)).folder, images.folder);
   }
-}
-
-class DataGet : public ProgramTest {
- protected:
-  Outcome get(std::vector<std::string> arguments, Surroundings surroundings = {}) const {
-    arguments.insert(arguments.begin(), {"data", "get"});
-    surroundings.environment.insert({{"no_proxy", "127.0.0.1"}, {"LPMM_DATA", path("data")}});
-    return run_lpmm(arguments, surroundings);
-  }
-};
-
-TEST_F(DataGet, OfflineIsOneLine) {
-  const Port closed;
-  const Outcome outcome = get({"gpt2-bpe", "--mirror", closed.url() + "/", "--json"});
-  expect_failure(
-      outcome, 1,
-      {closed.url() + "/encoder.json", "by hand: put encoder.json, vocab.bpe into " + path("data/gpt2-bpe")});
-  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
-  // Without LPMM_DATA it is the folder in HOME, which need not exist.
-  const Outcome home =
-      get({"cifar10", "--mirror", closed.url()}, {{{"LPMM_DATA", ""}, {"HOME", path("home")}}});
-  expect_failure(
-      home, 1,
-      {"into " + path("home/.cache/lpmm/cifar-10-batches-bin") + " (cifar-10-binary.tar.gz holds them)"});
-  // A password given with the address is not shown.
-  std::string secret = closed.url();
-  secret.insert(secret.find("://") + 3, "me:secret@");
-  const Outcome hidden = get({"gpt2-bpe", "--mirror", secret});
-  expect_failure(hidden, 1, {closed.url() + "/encoder.json"});
-  EXPECT_EQ(hidden.err.find("secret"), std::string::npos) << hidden.err;
-  const Outcome to = get({"wikitext2", "--mirror", closed.url(), "--to", path("elsewhere")});
-  expect_failure(to, 1, {path("elsewhere/wikitext2")});
-}
-
-TEST_F(DataGet, BadUsageIsNamed) {
-  expect_failure(get({"tinyshakespear"}), 2, {"no data set tinyshakespear", "did you mean tinyshakespeare?"});
-  // Before anything is downloaded.
-  expect_failure(get({"gpt2-bpe", "cifar"}), 2, {"did you mean cifar10?"});
-  expect_failure(get({}), 2, {"NAME"});
-  expect_failure(get({"gpt2-bpe", "--mirror", "ftp://x"}), 2, {"--mirror ftp://x", "http"});
-  const Outcome secret = get({"gpt2-bpe", "--mirror", "ftp://me:sec/r@et@x"});
-  expect_failure(secret, 2, {"--mirror ftp://x"});
-  EXPECT_EQ(secret.err.find("sec/"), std::string::npos) << secret.err;
-  expect_failure(get({"gpt2-bpe", "--mirror", "http://"}), 2, {"--mirror http://", "HOST"});
-  expect_failure(get({"gpt2-bpe"}, {{{"LPMM_DATA", ""}, {"HOME", ""}}}), 2, {"HOME", "--to"});
-  expect_failure(get({"gpt2-bpe", "--to", ""}), 2, {"--to", "empty"});
-  EXPECT_FALSE(std::filesystem::exists(path("data")));
-  const Outcome help = get({"--help"});
-  EXPECT_EQ(help.code, 0);
-  for (const DataSet& set : data_sets()) EXPECT_NE(help.out.find(set.name), std::string::npos) << set.name;
-}
-
-// The disk is full while the file comes.
-TEST_F(DataGet, AFullDiskLeavesNothing) {
-  const Server server({{"/input.txt", good(std::string(1 << 20, 'x'))}});
-  expect_failure(get({"tinyshakespeare", "--mirror", server.url()}, {{}, 100000}), 1,
-                 {"input.txt: cannot be written"});
-  EXPECT_TRUE(std::filesystem::is_empty(path("data/tinyshakespeare")));
-}
-
-// The real files, where the data folder has them: downloaded from loopback, then there.
-TEST_F(DataGet, RealFiles) {
-  std::map<std::string, Reply> replies;
-  std::vector<std::string> names, expected;
-  for (const DataSet& set : data_sets()) {
-    const auto from = [&](const DataFile& file) {
-      return (fs::path(data_folder()) / set.folder / file.name).string();
-    };
-    if (set.archive || !std::all_of(set.files.begin(), set.files.end(),
-                                    [&](const auto& f) { return fs::exists(from(f)); })) {
-      continue;
-    }
-    // One address for all: MNIST's files have the names of Fashion-MNIST's.
-    if (replies.contains("/" + set.files.front().name)) continue;
-    names.push_back(set.name);
-    for (const DataFile& file : set.files) {
-      replies["/" + file.name] = good(read_file(from(file)));
-      expected.push_back((fs::path(path("data")) / set.folder / file.name).string());
-    }
-  }
-  if (names.empty()) GTEST_SKIP() << "$LPMM_DATA has none of the data sets";
-  const Server server(std::move(replies));
-  names.insert(names.end(), {"--json", "--mirror", server.url()});
-  const Outcome first = get(names);
-  ASSERT_EQ(first.code, 0) << first.err;
-  EXPECT_EQ(first.json()["files"], expected);
-  EXPECT_EQ(first.json()["already_there"], nlohmann::json::array());
-  EXPECT_EQ(first.json()["folder"], path("data"));
-  EXPECT_GT(first.json()["bytes"], 1000000);
-  const Outcome second = get(names);
-  ASSERT_EQ(second.code, 0) << second.err;
-  EXPECT_EQ(second.json()["files"], nlohmann::json::array());
-  EXPECT_EQ(second.json()["already_there"], expected);
-  EXPECT_EQ(second.json()["bytes"], 0);
 }
 
 }  // namespace

@@ -1,17 +1,12 @@
-// Pictures that are decoded, and folders of them that become one file.
+// Pictures that are decoded and scaled.
 #include <gtest/gtest.h>
-
-#include <filesystem>
 
 #include "experiments/pack/decode.h"
 #include "lpmm/base/error.h"
-#include "lpmm/data/image_file.h"
 #include "lpmm/files/files.h"
-#include "tests/experiments/program.h"
 
 namespace lpmm {
 namespace {
-namespace fs = std::filesystem;
 
 const std::string kPictures = LPMM_SOURCE_DIR "/tests/golden/pictures/";
 
@@ -97,69 +92,6 @@ TEST(Pictures, SquaresAreScaledAndCutFromTheMiddle) {
   DecodedPicture flat{3, 7, std::vector<std::uint8_t>(63, 77)};
   EXPECT_EQ(scaled_square(flat, 100, 90), std::vector<std::uint8_t>(90 * 90 * 3, 77));
   EXPECT_EQ(scaled_square(flat, 1, 1), std::vector<std::uint8_t>(3, 77));
-}
-
-class PackImages : public ProgramTest {
- protected:
-  void SetUp() override {
-    for (const char* name : {"train/b", "train/a", "val/a", "val/b"}) {
-      fs::create_directories(path("set/") + name);
-      fs::copy(kPictures + "stripes.png", path("set/") + name + "/1.png");
-    }
-    fs::copy(kPictures + "stripes.jpg", path("set/train/b/0.jpeg"));
-    write("set/train/b/.hidden", "nothing");
-  }
-  Outcome pack(std::vector<std::string> more = {}) const {
-    std::vector<std::string> arguments = {"data", "pack-images", path("set"), path("out.images"), "--json"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run_lpmm(arguments);
-  }
-  void refused(int code, const std::vector<std::string>& words, std::vector<std::string> more = {}) const {
-    expect_failure(pack(std::move(more)), code, words);
-    EXPECT_FALSE(fs::exists(path("out.images")));
-  }
-};
-
-TEST_F(PackImages, TrainsFromWhatItWrites) {
-  const Outcome packed = pack({"--size", "8", "--threads", "2"});
-  ASSERT_EQ(packed.code, 0) << packed.err;
-  EXPECT_EQ(packed.json()["train_images"], 3);
-  EXPECT_EQ(packed.json()["test_images"], 2);
-  EXPECT_EQ(packed.json()["classes"], 2);
-  const ImageData data = open_image_file(path("out.images"));
-  EXPECT_EQ(read_image_facts(path("out.images")).names, (std::vector<std::string>{"a", "b"}));
-  EXPECT_EQ(data.train.labels, (std::vector<std::uint16_t>{0, 1, 1}));
-  EXPECT_EQ(data.train.height, 8);
-  EXPECT_NEAR(data.train.image(1)[0], data.train.image(2)[0], 6);  // the JPEG comes first by name
-  const std::vector<std::string> settings = {
-      "--set", "data.set=images", "--set", "data.path=" + path("out.images"),
-      "--set", "train.batch=2",   "--set", "train.steps=2"};
-  train("run", settings);
-  const Outcome eval = run_lpmm({"eval", path("run"), "--json"});
-  ASSERT_EQ(eval.code, 0) << eval.err;
-  EXPECT_EQ(eval.json()["images"], 2) << eval.out;
-}
-
-TEST_F(PackImages, WhatIsWrongIsNamedAndNothingWritten) {
-  expect_failure(run_lpmm({"data", "pack-images", path("set"), path("out.bin")}), 2, {"ends in .images"});
-  refused(2, {"--scale-to 7", "--size 8"}, {"--size", "8", "--scale-to", "7"});
-  refused(2, {"--size"}, {"--size", "5000"});
-  write("set/train/a/2.png", picture_bytes("stripes.png").substr(0, 60));
-  refused(1, {path("set/train/a/2.png"), "is no PNG"});
-  write("set/train/a/2.png", "text");
-  refused(1, {path("set/train/a/2.png"), "neither"});
-  fs::remove(path("set/train/a/2.png"));
-  fs::create_directory(path("set/val/c"));
-  refused(1, {path("set/val/c"), "no pictures"});
-  fs::copy(kPictures + "stripes.png", path("set/val/c/1.png"));
-  refused(1, {path("set"), "class c", "test images but no training images"});
-  fs::remove_all(path("set/val/c"));
-  fs::remove_all(path("set/val/b"));
-  refused(1, {path("set/val"), "1 folders of classes"});
-  fs::remove_all(path("set/val"));
-  refused(1, {path("set"), "no folder test, nor val"});
-  fs::remove_all(path("set/train"));
-  refused(1, {path("set/train"), "cannot be read"});
 }
 
 }  // namespace
