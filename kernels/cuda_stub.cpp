@@ -10,7 +10,7 @@ constexpr const char* kWhy = "this lpmm was built without CUDA; build it where n
 
 }  // namespace
 
-std::unique_ptr<Device> make_gpu(int, bool) {
+std::unique_ptr<Device> make_gpu(int, GpuOptions) {
   throw std::runtime_error(kWhy);
 }
 bool gpu_is_there() {

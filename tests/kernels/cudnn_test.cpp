@@ -389,7 +389,7 @@ TEST(GpuCudnn, DoesWhatOurKernelsDo) {
   if (!gpu_is_there()) GTEST_SKIP() << gpu_backend().why_not;
   const std::optional<Cudnn> real = load_cudnn();
   if (!real) GTEST_SKIP() << "cuDNN is not found";
-  const auto device = make_gpu(2), without = make_gpu(2, false);
+  const auto device = make_gpu(2), without = make_gpu(2, {.with_cudnn = false});
   const auto convolutions = CudnnConvolutions::start(*real, nullptr);
   ASSERT_NE(convolutions, nullptr);
   const ConvShape shapes[] = {{128, 32, 32, 64, 64, 3, 1, 1},  {128, 32, 32, 16, 16, 3, 1, 1},

@@ -126,7 +126,7 @@ class DeviceTest : public testing::TestWithParam<std::string_view> {
     std::unique_ptr<Device>& device = devices()[GetParam()];
     if (device != nullptr) return;
     if (is_without) {
-      device = make_gpu(2, false);
+      device = make_gpu(2, {.with_cudnn = false});
     } else if (GetParam() == EmulatedCuda::kName) {
       device = std::make_unique<EmulatedCuda>(2, true, true);
     } else {

@@ -32,8 +32,8 @@ int architecture() {
   return error == cudaSuccess ? std::min(of.ptxVersion, of.binaryVersion) : 0;
 }
 
-// The facts of the first device, whose properties go to `device`.
-GpuFacts facts_of(cudaDeviceProp* device) {
+// The facts of the device of that number, whose properties go to `device`.
+GpuFacts facts_of(int number, cudaDeviceProp* device) {
   GpuFacts facts;
   const auto failed = [&](cudaError_t error) {
     facts.asked = error == cudaErrorNoDevice             ? GpuFacts::Asked::kNone
@@ -45,7 +45,7 @@ GpuFacts facts_of(cudaDeviceProp* device) {
   int driver = 0, count = 0;
   facts.has_driver = cudaDriverGetVersion(&driver) == cudaSuccess && driver > 0;
   if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) return failed(error);
-  if (const cudaError_t error = cudaGetDeviceProperties(device, 0); error != cudaSuccess)
+  if (const cudaError_t error = cudaGetDeviceProperties(device, number); error != cudaSuccess)
     return failed(error);
   facts.name = device->name;
   facts.major = device->major;
@@ -101,13 +101,15 @@ class Staging {
 
 class Gpu final : public CudaDevice {
  public:
-  Gpu(int threads, bool with_cudnn) : CudaDevice(threads, true), with_cudnn_(with_cudnn) {}
+  Gpu(int threads, GpuOptions options) : CudaDevice(threads, true), options_(std::move(options)) {
+    stream_ = static_cast<Stream>(options_.stream);
+  }
   ~Gpu() override {
     arrivals_.release();
     convolutions_.reset();
     products_.reset();
     staging_.reset();
-    if (stream_ != nullptr) cudaStreamDestroy(stream_);
+    if (options_.stream == nullptr && stream_ != nullptr) cudaStreamDestroy(stream_);
   }
   std::string_view name() const override { return kGpu; }
   bool is_host() const override { return false; }
@@ -118,12 +120,16 @@ class Gpu final : public CudaDevice {
   DeviceMemory allocate(std::int64_t bytes) override {
     open();
     void* memory = nullptr;
-    const cudaError_t error = cudaMalloc(&memory, static_cast<std::size_t>(bytes));
-    if (error == cudaErrorMemoryAllocation) {
+    if (options_.allocate) {
+      memory = options_.allocate(bytes);
+      if (memory == nullptr) return {};
+    } else if (const cudaError_t error = cudaMalloc(&memory, static_cast<std::size_t>(bytes));
+               error != cudaErrorMemoryAllocation) {
+      check(error, "allocation");
+    } else {
       cudaGetLastError();
       return {};
     }
-    check(error, "allocation");
     fill_with_zeros(memory, bytes);
     return {static_cast<std::byte*>(memory), {this, bytes}};
   }
@@ -211,41 +217,48 @@ class Gpu final : public CudaDevice {
   }
 
  private:
-  void release(std::byte* memory, std::int64_t) noexcept override {
+  void release(std::byte* memory, std::int64_t bytes) noexcept override {
     cudaStreamSynchronize(stream());  // what is queued may still use it
-    const std::lock_guard lock(mutex_);
-    shared_.erase(memory) > 0 ? cudaFreeHost(memory) : cudaFree(memory);
+    {
+      const std::lock_guard lock(mutex_);
+      if (shared_.erase(memory) > 0) {
+        cudaFreeHost(memory);
+        return;
+      }
+    }
+    options_.release ? options_.release(memory, bytes) : static_cast<void>(cudaFree(memory));
   }
   void open() {
     std::call_once(opened_, [&] { open_now(); });
   }
   void open_now() {
     cudaDeviceProp device{};
-    if (const std::string why = why_no_gpu(facts_of(&device)); !why.empty()) {
+    if (const std::string why = why_no_gpu(facts_of(options_.number, &device)); !why.empty()) {
       throw std::runtime_error("CUDA: " + why + "; train.device = \"cpu\" trains on the processor");
     }
-    check(cudaSetDevice(0), "device");
+    check(cudaSetDevice(options_.number), "device");
     if (stream_ == nullptr) check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream");
-    keep_pool();
+    keep_pool(options_.number);
     staging_.emplace();
     const CublasLt library = load_cublas();
     library_ = version_of(library);
     products_.emplace(library);
-    if (with_cudnn_) cudnn_ = load_cudnn();
+    if (options_.with_cudnn) cudnn_ = load_cudnn();
     if (cudnn_) library_ += ", " + version_of(*cudnn_);
     device_ = device.name;
     is_open_ = true;
   }
 
   // Room for sums is taken and given back in each step: the system is not to have it in between.
-  static void keep_pool() {
+  static void keep_pool(int number) {
     cudaMemPool_t pool = nullptr;
-    check(cudaDeviceGetDefaultMemPool(&pool, 0), "pool of memory");
+    check(cudaDeviceGetDefaultMemPool(&pool, number), "pool of memory");
     std::uint64_t all = std::numeric_limits<std::uint64_t>::max();
     check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all), "pool of memory");
   }
 
   static constexpr std::int64_t kOwnBytes = 610'000'000;
+  const GpuOptions options_;
   std::once_flag opened_;
   std::atomic<bool> is_open_ = false;
   std::mutex mutex_;  // of shared_ and convolutions_
@@ -253,7 +266,6 @@ class Gpu final : public CudaDevice {
   std::set<void*> shared_;
   std::optional<Staging> staging_;
   std::optional<Products> products_;
-  const bool with_cudnn_;
   std::optional<Cudnn> cudnn_;
   bool has_asked_cudnn_ = false;  // to start
   std::unique_ptr<CudnnConvolutions> convolutions_;
@@ -269,8 +281,11 @@ bool kernels_wait() {
 
 }  // namespace cuda
 
-std::unique_ptr<Device> make_gpu(int threads, bool with_cudnn) {
-  return std::make_unique<cuda::Gpu>(threads, with_cudnn);
+std::unique_ptr<Device> make_gpu(int threads, GpuOptions options) {
+  if (!options.allocate != !options.release) {
+    throw std::invalid_argument("GpuOptions: allocate and release come together, or neither");
+  }
+  return std::make_unique<cuda::Gpu>(threads, std::move(options));
 }
 
 bool gpu_is_there() {
@@ -280,7 +295,7 @@ bool gpu_is_there() {
 BackendInfo gpu_backend() {
   BackendInfo info{.name = kGpu, .is_built = true};
   cudaDeviceProp device{};
-  info.why_not = why_no_gpu(cuda::facts_of(&device));
+  info.why_not = why_no_gpu(cuda::facts_of(0, &device));
   if (device.major > 0) {
     info.device = device.name;
     info.compute_capability = std::to_string(device.major) + "." + std::to_string(device.minor);

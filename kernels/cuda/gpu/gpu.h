@@ -2,6 +2,8 @@
 // says so.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string_view>
 
@@ -11,10 +13,25 @@ namespace lpmm::kernels {
 
 inline constexpr std::string_view kGpu = "cuda";
 
-// The first device that CUDA_VISIBLE_DEVICES leaves. It is opened with the first allocation: sizes of scratch
-// memory need none, plans neither. Throws std::runtime_error where CUDA is not built in. Convolutions are
-// cuDNN's where that is found, unless tests leave it out.
-std::unique_ptr<Device> make_gpu(int threads, bool with_cudnn = true);
+// What a program that uses the GPU itself, or a framework, hands to a device.
+struct GpuOptions {
+  bool with_cudnn = true;  // convolutions are cuDNN's where that is found
+  // Of those that CUDA_VISIBLE_DEVICES leaves. With another than 0, the device's callers make it the current
+  // one of their threads (cudaSetDevice), as frameworks do.
+  int number = 0;
+  // A cudaStream_t that all work is queued on, after what is there; it outlives the device. Null: one of its
+  // own.
+  void* stream = nullptr;
+  // The memory of tensors comes from here, 64-byte aligned; null where there is none left. What was allocated
+  // goes to `release` when all work on it is done. Both, or neither: then it is CUDA's. They may be called by
+  // any thread that uses the device. Pinned memory of the host and room for sums stay CUDA's.
+  std::function<void*(std::int64_t bytes)> allocate = {};
+  std::function<void(void* memory, std::int64_t bytes)> release = {};
+};
+
+// It is opened with the first allocation: sizes of scratch memory need none, plans neither. Throws
+// std::runtime_error where CUDA is not built in, std::invalid_argument where options do not go together.
+std::unique_ptr<Device> make_gpu(int threads, GpuOptions options = {});
 bool gpu_is_there();
 BackendInfo gpu_backend();
 
