@@ -129,7 +129,8 @@ constexpr bool takes(const Codecs& codecs) {
     &R::accumulated_weight;
   };
 }
-inline bool serves(const Codecs& compiled, const RoleArray<RoleView>& roles) {
+// Not inlined: each rule asks it of each set.
+[[gnu::noinline]] inline bool serves(const Codecs& compiled, const RoleArray<RoleView>& roles) {
   for (const Role role : kEveryRole) {
     const bool is_there = roles[role].codes != nullptr;
     if (is_there == is_none(compiled[role])) return false;
