@@ -4,15 +4,16 @@
 
 #include <mutex>
 #include <optional>
+#include <span>
 
 #include "kernels/packed_device.h"
 
 namespace lpmm {
 namespace kernels {
 
-// The instruction sets compiled in and usable here, best first ("avx512", "avx2", ..., "scalar"), and a
+// The instruction sets compiled in and usable here, best first ("avx512", "avx2", "neon", "scalar"), and a
 // switch to one of them for tests; an empty name returns to the best.
-const char* const* simd_levels(int* count);
+std::span<const char* const> simd_levels();
 void use_simd_level(const char* name);
 const char* simd_level();
 

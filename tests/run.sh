@@ -3,12 +3,13 @@
 # usage: bash tests/run.sh [STAGE...]
 #   style    layout, shell syntax, sizes           release  what users run, with CUDA where nvcc is found
 #   alone    each file compiles by itself; the newest first, for two minutes unless the stage is named
+#   arm      packed memory for ARM, under an emulator, where the compiler for it is installed
 #   asan     address and undefined behaviour      tsan     data races, on the tests that use threads
 #   tidy     clang-tidy; without being named it runs only where the others left time
 # LPMM_DATA may name a folder with cifar-10-batches-bin; tests on real data skip without it.
 set -u -o pipefail
 cd "$(dirname "$0")/.."
-stages=${*:-style alone release asan tsan tidy}
+stages=${*:-style alone release arm asan tsan tidy}
 jobs=$(nproc)
 passed=0 failed=0 skipped=0
 
@@ -69,6 +70,10 @@ for stage in $stages; do
       build_and_test release build
       heading "machine code of CUDA kernels"
       python3 tests/sass.py || fail "machine code of CUDA kernels; tests/sass.py says what the limits are"
+      ;;
+    arm)
+      heading "arm"
+      bash tests/arm.sh || fail "packed memory on ARM; the first error above is the place"
       ;;
     asan) targets="kernels_tests lpmm_tests models_tests experiments_tests" build_and_test asan build-asan -E '^install\.' ;;
     tsan) targets="kernels_tests lpmm_tests" build_and_test tsan build-tsan -E '^install\.' ;;

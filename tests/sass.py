@@ -39,7 +39,7 @@ SOURCES = ["fused", "fused_fold", "packed"]  # of kernels/cuda/packed
 # Where an atomic operation, on integers, and a fused multiply-add is named, and how often at most.
 ATOMICS = {"kernels/cuda/compute/quantiles.cu": 1, "kernels/cuda/launch.h": 1, "kernels/cuda/packed/update_body.h": 1}
 NAMED = {"kernels/formats/codec.h": 1, "kernels/cuda/packed/exact.h": 4, "kernels/cuda/packed/fused_fold.h": 1}
-# As kernels/cpu/packed/fused.h lists them.
+# The presets with loops in kernels/formats/presets.h, in their order.
 SETS = ["fp32", "states8", "lpmm", "lpmm-compact", "lpmm-min", "lpmm-nano", "nano in momentum"]
 # Of parameter, momentum, variance; longer names first.
 BITS = {"lpmm-compact": (8, 8, 8), "lpmm-min": (8, 4, 4), "lpmm-nano": (7, 4, 2), "lpmm": (12, 8, 8),
@@ -68,7 +68,7 @@ def run(command, **more):
 
 def title(symbol):
     """A kernel as a row says it, from its mangled name; None: not one of the fast ones."""
-    update = re.search(r"update_unitsINS_(?:3|4)(\w+?)ELi(\d+)ELb(\d)ELb(\d)E", symbol)
+    update = re.search(r"update_unitsINS_\d+([A-Za-z]+?)ELi(\d+)ELb(\d)ELb(\d)E", symbol)
     if update:
         rule, number, feedback, usual = update.groups()
         words = ["adamw" if rule == "Adam" else rule.lower(), SETS[int(number)]]
@@ -77,7 +77,7 @@ def title(symbol):
         if usual == "0":
             words.append({"Adam": "coupled decay", "Sgd": "nesterov"}[rule])
         return " ".join(words)
-    plain = re.search(r"update_plain_unitsINS_(?:3|4)(\w+?)E", symbol)
+    plain = re.search(r"update_plain_unitsINS_\d+([A-Za-z]+?)EE", symbol)
     if plain:
         return ("adamw" if plain.group(1) == "Adam" else plain.group(1).lower()) + " fp32"
     other = re.search(r"(fold_units|read_groups|sum_units)INS1_6Stored.*?MapE(\d+)ELh(\d+)EELi(\d+)E.*?EEEEE(Lb1|Lb0|f|t|)E", symbol)
@@ -90,7 +90,13 @@ def title(symbol):
 
 def most_registers(row):
     """That a kernel should have; more where two states, or an error and one, wait for their steps."""
-    return 168 if row.startswith("adamw") and ("feedback" in row or "nano" in row) else 128
+    return 168 if has_states(row) == (1, 1) and ("feedback" in row or "nano" in row) else 128
+
+
+def has_states(row):
+    """Whether the rule of an update has a momentum, and a variance."""
+    rule = row.split()[0]
+    return int(rule != "adagrad"), int(rule in ("adamw", "lamb", "rmsprop", "adagrad"))
 
 
 def bytes_to_store(row):
@@ -102,7 +108,10 @@ def bytes_to_store(row):
     if row.startswith("fold"):
         return ELEMENTS // 8 * int(re.search(r"(\d+) bits", row).group(1))
     parameter, momentum, variance = next(bits for name, bits in BITS.items() if f" {name}" in row)
-    return ELEMENTS // 8 * (parameter + momentum + (variance if row.startswith("adamw") else 0))
+    has_momentum, has_variance = has_states(row)
+    if row.startswith("adagrad"):
+        variance = max(variance, 4)  # which is a sum
+    return ELEMENTS // 8 * (parameter + has_momentum * momentum + has_variance * variance)
 
 
 def resources(cubin):

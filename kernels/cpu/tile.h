@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "kernels/cpu/packed/fused.h"
 #include "kernels/formats/codec.h"
@@ -67,7 +66,5 @@ inline std::uint16_t round_to_bf16(float value, const NoiseLine* lines, std::int
 
 const TileKernels& tile_kernels();  // the set in use
 const TileKernels& scalar_tile_kernels();
-// The vector sets this processor can run, best first.
-std::vector<const TileKernels*> simd_tile_kernels();
 
 }  // namespace lpmm::kernels

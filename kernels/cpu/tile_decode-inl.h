@@ -1,11 +1,6 @@
 // Packed codes to values.
-// Compiled once for each instruction set, with the file that includes it.
-#if defined(LPMM_KERNELS_CPU_TILE_DECODE_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef LPMM_KERNELS_CPU_TILE_DECODE_INL_H_
-#undef LPMM_KERNELS_CPU_TILE_DECODE_INL_H_
-#else
-#define LPMM_KERNELS_CPU_TILE_DECODE_INL_H_
-#endif
+// Compiled once for each set of instructions, in its file (kernels/cpu/sets/).
+#pragma once
 
 #include <bit>
 #include <cstring>
@@ -19,7 +14,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace lpmm::kernels {
 namespace HWY_NAMESPACE {
-#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
 
 // ---- codes of a group from its planes ------------------------------------------------------------------
 using DBytes = hn::Repartition<std::uint8_t, DF>;
@@ -323,9 +317,6 @@ inline void decode_bf16(const Codec& codec, MapTable table, const std::uint8_t* 
   decode_loop_of<std::uint16_t>(codec.format)(codec, table, codes, steps, count, values);
 }
 
-#endif
 }  // namespace HWY_NAMESPACE
 }  // namespace lpmm::kernels
 HWY_AFTER_NAMESPACE();
-
-#endif

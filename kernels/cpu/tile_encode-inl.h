@@ -1,11 +1,6 @@
 // Values to packed codes.
-// Compiled once for each instruction set, with the file that includes it.
-#if defined(LPMM_KERNELS_CPU_TILE_ENCODE_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef LPMM_KERNELS_CPU_TILE_ENCODE_INL_H_
-#undef LPMM_KERNELS_CPU_TILE_ENCODE_INL_H_
-#else
-#define LPMM_KERNELS_CPU_TILE_ENCODE_INL_H_
-#endif
+// Compiled once for each set of instructions, in its file (kernels/cpu/sets/).
+#pragma once
 
 #include <bit>
 #include <type_traits>
@@ -18,7 +13,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace lpmm::kernels {
 namespace HWY_NAMESPACE {
-#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
 
 // Codes in order.
 template <class Code>
@@ -36,7 +30,7 @@ HWY_INLINE void store_rows(const RowsI& rows, Code* HWY_RESTRICT out) {
     _mm256_storeu_si256(to, _mm256_permute4x64_epi64(low, 0xD8));
     _mm256_storeu_si256(to + 1, _mm256_permute4x64_epi64(high, 0xD8));
   }
-#else
+#elif HWY_TARGET <= HWY_AVX3
   const __m512i low = _mm512_packs_epi32(rows[0].raw, rows[1].raw);
   const __m512i high = _mm512_packs_epi32(rows[2].raw, rows[3].raw);
   if constexpr (sizeof(Code) == 1) {
@@ -48,6 +42,21 @@ HWY_INLINE void store_rows(const RowsI& rows, Code* HWY_RESTRICT out) {
     const __m512i order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
     _mm512_storeu_si512(out, _mm512_permutexvar_epi64(order, low));
     _mm512_storeu_si512(out + 32, _mm512_permutexvar_epi64(order, high));
+  }
+#else
+  const hn::Repartition<std::int16_t, DI> halfwords;
+  const hn::Half<decltype(halfwords)> few;
+  const auto pair = [&](int i) {
+    return hn::Combine(halfwords, hn::DemoteTo(few, rows[i + 1]), hn::DemoteTo(few, rows[i]));
+  };
+  if constexpr (sizeof(Code) == 1) {
+    const hn::Half<hn::Repartition<Code, DI>> bytes;
+    hn::StoreU(hn::DemoteTo(bytes, pair(0)), bytes, out);
+    hn::StoreU(hn::DemoteTo(bytes, pair(2)), bytes, out + 2 * kLanes);
+  } else {
+    hn::StoreU(hn::BitCast(hn::Repartition<Code, DI>(), pair(0)), hn::Repartition<Code, DI>(), out);
+    hn::StoreU(hn::BitCast(hn::Repartition<Code, DI>(), pair(2)), hn::Repartition<Code, DI>(),
+               out + 2 * kLanes);
   }
 #endif
 }
@@ -149,9 +158,6 @@ inline void encode(const Codec& codec, MapTable table, const float* values, cons
   encode_loop_of(codec.format, codec.rounding)(codec, table, values, steps, lines, count, codes);
 }
 
-#endif
 }  // namespace HWY_NAMESPACE
 }  // namespace lpmm::kernels
 HWY_AFTER_NAMESPACE();
-
-#endif

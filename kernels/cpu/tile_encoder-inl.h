@@ -1,11 +1,6 @@
 // Values to codes: the encoders of kernels/formats/element.h for vectors side by side.
-// Compiled once for each instruction set, with the file that includes it.
-#if defined(LPMM_KERNELS_CPU_TILE_ENCODER_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef LPMM_KERNELS_CPU_TILE_ENCODER_INL_H_
-#undef LPMM_KERNELS_CPU_TILE_ENCODER_INL_H_
-#else
-#define LPMM_KERNELS_CPU_TILE_ENCODER_INL_H_
-#endif
+// Compiled once for each set of instructions, in its file (kernels/cpu/sets/).
+#pragma once
 
 #include <bit>
 #include <cmath>
@@ -20,7 +15,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace lpmm::kernels {
 namespace HWY_NAMESPACE {
-#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
 
 // x / step to the last bit, for a step of 8 significant bits. The product with the rounded
 // reciprocal is mended by its residual, which is exact for every pair of mantissas (all 2^30 were compared;
@@ -279,10 +273,10 @@ struct Encoder : ZoneColumns<kCoding> {
       const VI bits = hn::Sub(set(static_cast<std::int32_t>(kBendBits)), hn::BitCast(DI(), middle[i]));
       bend[i] = hn::BitCast(DF(), bits);
     });
-    each([&](int i) { w[i] = fused_multiply_add(to_float(draw[i]), draw_step, half_step); });
+    each([&](int i) { w[i] = hn::MulAdd(to_float(draw[i]), draw_step, half_step); });
     each([&](int i) {
-      const VF curve = fused_multiply_add(w[i], w[i], set(-0.25F));
-      const auto stays = hn::Lt(hn::Sub(y[i], middle[i]), fused_multiply_add(bend[i], curve, w[i]));
+      const VF curve = hn::MulAdd(w[i], w[i], set(-0.25F));
+      const auto stays = hn::Lt(hn::Sub(y[i], middle[i]), hn::MulAdd(bend[i], curve, w[i]));
       code[i] = hn::Add(code[i], minus_one_where(stays));
     });
   }
@@ -294,10 +288,9 @@ struct Encoder : ZoneColumns<kCoding> {
       const SoftsignCells& cells = limit == 7 ? kSoft4Cells : kSoft3Cells;
       each([&](int i) {
         const VI cell = truncate_to_int(hn::Mul(y[i], set(SoftsignCells::kPerUnit)));
-        const VF here =
-            fused_multiply_add(Lookup8::of(cells.slope, cell), y[i], Lookup8::of(cells.start, cell));
-        const VF next = fused_multiply_add(Lookup8::of(cells.next_slope, cell), y[i],
-                                           Lookup8::of(cells.next_start, cell));
+        const VF here = hn::MulAdd(Lookup8::of(cells.slope, cell), y[i], Lookup8::of(cells.start, cell));
+        const VF next =
+            hn::MulAdd(Lookup8::of(cells.next_slope, cell), y[i], Lookup8::of(cells.next_start, cell));
         parts[i] = hn::Min(here, next);
       });
     } else {
@@ -307,7 +300,7 @@ struct Encoder : ZoneColumns<kCoding> {
         const VF k = to_float(truncate_to_int(hn::Div(hn::Mul(twice, y[i]), hn::Add(one, y[i]))));
         const VF below = hn::Sub(twice, k);
         const VF slope = hn::Mul(hn::Mul(below, hn::Sub(below, one)), unit);
-        parts[i] = fused_multiply_add(slope, y[i], hn::Mul(hn::Mul(k, hn::Add(k, one)), unit));
+        parts[i] = hn::MulAdd(slope, y[i], hn::Mul(hn::Mul(k, hn::Add(k, one)), unit));
       });
     }
     each([&](int i) { code[i] = with_sign_of(x[i], round_parts(parts[i], draw[i])); });
@@ -379,9 +372,6 @@ struct Encoder : ZoneColumns<kCoding> {
   }
 };
 
-#endif
 }  // namespace HWY_NAMESPACE
 }  // namespace lpmm::kernels
 HWY_AFTER_NAMESPACE();
-
-#endif

@@ -1,11 +1,6 @@
 // Plain loops over the values of a tile: maxima, sums, bf16.
-// Compiled once for each instruction set, with the file that includes it.
-#if defined(LPMM_KERNELS_CPU_TILE_LOOPS_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef LPMM_KERNELS_CPU_TILE_LOOPS_INL_H_
-#undef LPMM_KERNELS_CPU_TILE_LOOPS_INL_H_
-#else
-#define LPMM_KERNELS_CPU_TILE_LOOPS_INL_H_
-#endif
+// Compiled once for each set of instructions, in its file (kernels/cpu/sets/).
+#pragma once
 
 #include "kernels/cpu/tile.h"
 #include "kernels/cpu/tile_vectors-inl.h"
@@ -14,7 +9,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace lpmm::kernels {
 namespace HWY_NAMESPACE {
-#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
 
 inline void largest(const float* HWY_RESTRICT values, std::int64_t count, std::int64_t block,
                     std::uint32_t* HWY_RESTRICT bits) {
@@ -174,9 +168,6 @@ inline void from_bf16(const std::uint16_t* HWY_RESTRICT values, std::int64_t cou
   for (; i < count; ++i) out[i] = bf16_to_float(values[i]);
 }
 
-#endif
 }  // namespace HWY_NAMESPACE
 }  // namespace lpmm::kernels
 HWY_AFTER_NAMESPACE();
-
-#endif

@@ -1,11 +1,6 @@
 // The noise generator, 16 calls side by side (kernels/noise.h).
-// Compiled once for each instruction set, with the file that includes it.
-#if defined(LPMM_KERNELS_CPU_TILE_NOISE_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef LPMM_KERNELS_CPU_TILE_NOISE_INL_H_
-#undef LPMM_KERNELS_CPU_TILE_NOISE_INL_H_
-#else
-#define LPMM_KERNELS_CPU_TILE_NOISE_INL_H_
-#endif
+// Compiled once for each set of instructions, in its file (kernels/cpu/sets/).
+#pragma once
 
 #include "kernels/cpu/tile_vectors-inl.h"
 #include "kernels/noise.h"
@@ -13,7 +8,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace lpmm::kernels {
 namespace HWY_NAMESPACE {
-#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
 
 // One round of Philox on N/2 counters, each in the low half of a 64-bit lane. High halves hold leftovers that
 // no multiplication reads.
@@ -116,9 +110,6 @@ HWY_NOINLINE inline void draw(const Noise& noise, std::int64_t first_group, std:
   }
 }
 
-#endif
 }  // namespace HWY_NAMESPACE
 }  // namespace lpmm::kernels
 HWY_AFTER_NAMESPACE();
-
-#endif

@@ -1,11 +1,6 @@
 // The planes of a group from its codes in order.
-// Compiled once for each instruction set, with the file that includes it.
-#if defined(LPMM_KERNELS_CPU_TILE_PACK_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef LPMM_KERNELS_CPU_TILE_PACK_INL_H_
-#undef LPMM_KERNELS_CPU_TILE_PACK_INL_H_
-#else
-#define LPMM_KERNELS_CPU_TILE_PACK_INL_H_
-#endif
+// Compiled once for each set of instructions, in its file (kernels/cpu/sets/).
+#pragma once
 
 #include <type_traits>
 
@@ -15,7 +10,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace lpmm::kernels {
 namespace HWY_NAMESPACE {
-#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
 
 // A group's 128 codes as bytes (up to 8 bits) or halfwords, in order of elements.
 template <bool kWide>
@@ -79,9 +73,6 @@ HWY_INLINE void pack(const CodeOf<kWide>* HWY_RESTRICT in, int bits, std::uint8_
   }
 }
 
-#endif
 }  // namespace HWY_NAMESPACE
 }  // namespace lpmm::kernels
 HWY_AFTER_NAMESPACE();
-
-#endif

@@ -1,11 +1,6 @@
 // Tables that encoders look up: the lines of a softsign, the zones of a map by column.
-// Compiled once for each instruction set, with the file that includes it.
-#if defined(LPMM_KERNELS_CPU_TILE_TABLES_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef LPMM_KERNELS_CPU_TILE_TABLES_INL_H_
-#undef LPMM_KERNELS_CPU_TILE_TABLES_INL_H_
-#else
-#define LPMM_KERNELS_CPU_TILE_TABLES_INL_H_
-#endif
+// Compiled once for each set of instructions, in its file (kernels/cpu/sets/).
+#pragma once
 
 #include <cmath>
 
@@ -15,7 +10,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace lpmm::kernels {
 namespace HWY_NAMESPACE {
-#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
 
 // Entries of a column of 32.
 #if HWY_TARGET <= HWY_AVX3
@@ -101,9 +95,6 @@ struct ZoneColumns<Coding::kZones> : Columns<2 * kZones, 2 * kZones> {
   using Columns::Columns;
 };
 
-#endif
 }  // namespace HWY_NAMESPACE
 }  // namespace lpmm::kernels
 HWY_AFTER_NAMESPACE();
-
-#endif

@@ -1,11 +1,6 @@
 // The vectors of the tile loops, which hold kLanes neighbouring elements.
-// Compiled once for each instruction set, with the file that includes it.
-#if defined(LPMM_KERNELS_CPU_TILE_VECTORS_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef LPMM_KERNELS_CPU_TILE_VECTORS_INL_H_
-#undef LPMM_KERNELS_CPU_TILE_VECTORS_INL_H_
-#else
-#define LPMM_KERNELS_CPU_TILE_VECTORS_INL_H_
-#endif
+// Compiled once for each set of instructions, in its file (kernels/cpu/sets/).
+#pragma once
 
 #include <hwy/highway.h>
 
@@ -17,7 +12,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace lpmm::kernels {
 namespace HWY_NAMESPACE {
-#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
 
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -58,15 +52,19 @@ HWY_INLINE VF to_float(VI x) {
 HWY_INLINE VI round_to_int(VF x) {
 #if HWY_TARGET <= HWY_AVX3
   return VI{_mm512_cvtps_epi32(x.raw)};
-#else
+#elif HWY_TARGET == HWY_AVX2
   return VI{_mm256_cvtps_epi32(x.raw)};
+#else
+  return hn::NearestInt(x);
 #endif
 }
 HWY_INLINE VI truncate_to_int(VF x) {
 #if HWY_TARGET <= HWY_AVX3
   return VI{_mm512_cvttps_epi32(x.raw)};
-#else
+#elif HWY_TARGET == HWY_AVX2
   return VI{_mm256_cvttps_epi32(x.raw)};
+#else
+  return hn::ConvertTo(DI(), x);
 #endif
 }
 
@@ -101,20 +99,6 @@ struct Lookup8 {
 using Lookup8 = Gather;
 #endif
 
-// a * b + c, rounded once.
-HWY_INLINE VF fused_multiply_add(VF a, VF b, VF c) {
-#if HWY_TARGET <= HWY_AVX2
-  return hn::MulAdd(a, b, c);
-#else
-  alignas(16) float x[kLanes], y[kLanes], z[kLanes];
-  hn::Store(a, DF(), x);
-  hn::Store(b, DF(), y);
-  hn::Store(c, DF(), z);
-  for (int i = 0; i < kLanes; ++i) x[i] = std::fma(x[i], y[i], z[i]);
-  return hn::Load(DF(), x);
-#endif
-}
-
 // To nearest bf16, in the upper halves, for what is not NaN.
 HWY_INLINE VU rounded_to_bf16(VF x) {
   const VU u = hn::BitCast(DU(), x);
@@ -141,9 +125,6 @@ class Draws {
   VU next_, stride_;
 };
 
-#endif
 }  // namespace HWY_NAMESPACE
 }  // namespace lpmm::kernels
 HWY_AFTER_NAMESPACE();
-
-#endif

@@ -23,6 +23,9 @@ struct Adagrad {
     v = v + g * g;
     p = p - F(learning_rate) * (g / (square_root(v) + F(epsilon)));
   }
+  LPMM_HD bool spreads_within(float least, float most, float variance) const {
+    return root_within(epsilon, least, most, variance);
+  }
 
   static constexpr std::string_view kName = "adagrad";
   static constexpr double kLearningRate = 0.01;  // torch.optim.Adagrad

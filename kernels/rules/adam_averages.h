@@ -21,10 +21,8 @@ struct AdamAverages {
   LPMM_HD F spread(const F& variance) const {
     return square_root(variance) * F(variance_scale) + F(epsilon);
   }
-  // True if spread() is from `least` to `most` for all variances up to this one; leaves room for rounding.
   LPMM_HD bool spreads_within(float least, float most, float variance) const {
-    return epsilon >= least && epsilon <= 0.5F * most &&
-           variance * variance_scale * variance_scale <= 0.0625F * most * most;
+    return root_within(epsilon, least, most, variance * variance_scale * variance_scale);
   }
 
  protected:

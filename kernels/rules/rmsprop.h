@@ -41,6 +41,9 @@ struct RmsProp {
     }
     p = p - F(learning_rate) * u;
   }
+  LPMM_HD bool spreads_within(float least, float most, float variance) const {
+    return root_within(epsilon, least, most, variance);
+  }
   template <class F>
   LPMM_HD void feed_back(F error, Elements<F>& x) const {
     F& m = x[Role::kMomentum];

@@ -18,9 +18,10 @@
 //     into the momentum; accumulates(), of which tensors they can, where that is not all;
 //   kFusedStates, those of kStates that its usual settings keep, where that is not all: what fused loops do;
 //   slow_momentum_kept(), where it has a slow momentum: the share that stays;
-//   kVarianceGrows, where the variance is a sum over all steps, not an average;
-//   where a rule derived from it has the same arithmetic and scalars, Arithmetic, its own name;
-//   where a variance is kept per row, or per row and column, next(), what it becomes, given the mean
+//   kUsuallyZero, a scalar that costs arithmetic where it is not 0: loops of a GPU are compiled without it
+//   too; kVarianceGrows, where the variance is a sum over all steps, not an average; where a rule derived
+//   from it has the same arithmetic and scalars, Arithmetic, its own name; where a variance is kept per row,
+//   or per row and column, next(), what it becomes, given the mean
 //     square of the clipped gradient there, and take_row_mean(), where the rule asks for the mean over all
 //     rows: a pass before all others that reads the accumulator; shares(), where some rows share one;
 //   where an update is several passes over the whole tensor, Pass, which of them this one is;
@@ -146,6 +147,13 @@ struct RuleStep {
   }
   double decay_factor() const { return 1 - learning_rate * weight_decay; }
 };
+
+// What a rule divides by, if it has a variance: its spreads_within() is true where that is from `least` to
+// `most` for all variances up to this one. Here it is the variance's root and epsilon; leaves room for
+// rounding.
+LPMM_HD bool root_within(float epsilon, float least, float most, float variance) {
+  return epsilon >= least && epsilon <= 0.5F * most && variance <= 0.0625F * most * most;
+}
 
 template <class R>
 concept FeedsBack = requires(R r) {

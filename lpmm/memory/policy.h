@@ -42,7 +42,6 @@ bool has_compensation(const RoleSpecs& specs);
 
 // The spec of a role as configs give it: as parse_spec() and to_string() have it, but "none" for no
 // compensation.
-inline constexpr std::string_view kNoCompensation = "none";
 Spec parse_spec(Role role, std::string_view text);
 std::string to_string(Role role, const Spec& spec);
 

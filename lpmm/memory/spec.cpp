@@ -17,8 +17,6 @@ namespace lpmm {
 namespace {
 
 constexpr std::size_t kListed = 6;  // widths that are listed one by one
-constexpr std::string_view kRowName = "row", kRank1Name = "rank1", kFp32StepName = "step32";
-constexpr int kUsualBlock = 128;
 
 // "a, b or c"
 template <class Names>
@@ -36,14 +34,6 @@ std::string part_choices() {
   }
   return fmt::format("blockN with N = {}, {} or {}; {}; {}; moving or sticky", fmt::join(blocks, ", "),
                      kRowName, kRank1Name, kFp32StepName, alternatives(kRoundingNames));
-}
-
-// "bad spec: why\n  text\n     ^^^\n  expected ..."
-[[noreturn]] void fail(std::string_view text, std::size_t at, std::size_t length, const std::string& why,
-                       const std::string& expected) {
-  throw UsageError(fmt::format("bad spec: {} at character {}\n  {}\n  {}{}\n  expected {}", why, at + 1, text,
-                               std::string(at, ' '), std::string(std::max<std::size_t>(length, 1), '^'),
-                               expected));
 }
 
 }  // namespace
@@ -84,107 +74,53 @@ std::string map_choices(bool (*wanted)(const MapRow&)) {
 
 namespace {
 
-// A spec while it is read, and the part that is being read.
-struct SpecParser {
-  explicit SpecParser(std::string_view whole) : text(whole) {}
-
-  std::string_view text, name;
-  Spec spec;
-  std::size_t at = 0, length = 0;
-  bool has_scaling = false, has_rounding = false, has_mode = false, has_width = false;
-  std::string_view apart;  // the part by which steps are not one bf16 number a block
-
-  [[noreturn]] void refuse(const std::string& why, const std::string& expected) const {
-    fail(text, at, length, why, expected);
-  }
-
-  void read_format() {
-    length = std::min(text.find(':'), text.size());
-    name = text.substr(0, length);
-    const auto& formats = all_formats();
-    const auto found =
-        std::find_if(formats.begin(), formats.end(), [&](Format f) { return to_string(f) == name; });
-    if (found == formats.end()) {
-      refuse(name.empty() ? "no format" : fmt::format("unknown format \"{}\"", name), format_choices());
-    }
-    spec = {*found, kUsualBlock, Rounding::kStochastic, StepMode::kMoving};
-    if (!is_packed(spec.format)) spec.block = 0;
-    if (spec.format.map == Map::kFp32) spec.rounding = Rounding::kNearest;
-  }
-
-  void once(bool& seen, bool allowed, std::string_view what) const {
-    if (!allowed) {
-      refuse(fmt::format("{} has no {}", name, what),
-             spec.format.map == Map::kFp32 ? "nothing after fp32" : alternatives(kCommonRoundings));
-    }
-    if (seen) refuse(fmt::format("a second {}", what), "each part once");
-    seen = true;
-  }
-
-  // The part's steps are not what this format or mode is made for.
-  void check_apart() const {
-    if (apart.empty()) return;
-    if (has_range(spec.format.map)) {
-      refuse(fmt::format("{} keeps the range of a block in its step", name), "blockN, and a step of 16 bits");
-    }
-    if (spec.step_mode == StepMode::kSticky) {
-      refuse(fmt::format("{} and sticky: such steps are chosen afresh at every write", apart), "moving");
-    }
-  }
-
-  void read_part(std::string_view part) {
-    const bool packed = is_packed(spec.format);
-    const auto named = std::find(kRoundingNames.begin(), kRoundingNames.end(), part);
-    if (part.starts_with("block")) {
-      once(has_scaling, packed, "block");
-      spec.block = 0;
-      for (int block = kSmallestBlock; block <= kLargestBlock; block *= 2) {
-        if (part.substr(5) == std::to_string(block)) spec.block = block;
-      }
-      if (spec.block == 0) refuse(fmt::format("no such block \"{}\"", part), part_choices());
-    } else if (part == kRowName || part == kRank1Name) {
-      once(has_scaling, packed, "block, row or rank1");
-      spec.scaling = part == kRowName ? Scaling::kRows : Scaling::kRank1;
-      spec.block = 0;  // the tensor says it
-      apart = part;
-    } else if (part == kFp32StepName) {
-      once(has_width, packed, "step of its own");
-      spec.step_bits = 32;
-      apart = part;
-    } else if (named != kRoundingNames.end()) {
-      once(has_rounding, spec.format.map != Map::kFp32, "rounding");
-      spec.rounding = static_cast<Rounding>(named - kRoundingNames.begin());
-      if (!can_round(spec.format.map, spec.rounding)) {
-        refuse(fmt::format("{} rounds for 1 / sqrt of a value, and {} has 0", part, name),
-               alternatives(kCommonRoundings));
-      }
-    } else if (part == "moving" || part == "sticky") {
-      once(has_mode, packed, "step");
-      spec.step_mode = part == "moving" ? StepMode::kMoving : StepMode::kSticky;
-      if (spec.step_mode == StepMode::kSticky && !has_sticky_steps(spec.format)) {
-        refuse(fmt::format("{} has no sticky step: its second largest value is about half its range", name),
-               "moving");
-      }
-    } else {
-      refuse(part.empty() ? "an empty part" : fmt::format("unknown part \"{}\"", part), part_choices());
-    }
-    check_apart();
-  }
+struct Explained {
+  std::string why, expected;
 };
+Explained explain(const SpecReader& read) {
+  const std::string_view name = read.format, part = read.part;
+  const bool is_fp32 = read.codec.format.map == Map::kFp32;
+  switch (read.mistake) {
+    case SpecMistake::kNone:
+      break;
+    case SpecMistake::kNoFormat:
+      return {name.empty() ? "no format" : fmt::format("unknown format \"{}\"", name), format_choices()};
+    case SpecMistake::kNotOfFormat:
+      return {fmt::format("{} has no {}", name, read.what),
+              is_fp32 ? "nothing after fp32" : alternatives(kCommonRoundings)};
+    case SpecMistake::kTwice:
+      return {fmt::format("a second {}", read.what), "each part once"};
+    case SpecMistake::kNoBlock:
+      return {fmt::format("no such block \"{}\"", part), part_choices()};
+    case SpecMistake::kRounding:
+      return {fmt::format("{} rounds for 1 / sqrt of a value, and {} has 0", part, name),
+              alternatives(kCommonRoundings)};
+    case SpecMistake::kSticky:
+      return {fmt::format("{} has no sticky step: its second largest value is about half its range", name),
+              "moving"};
+    case SpecMistake::kNoPart:
+      return {part.empty() ? "an empty part" : fmt::format("unknown part \"{}\"", part), part_choices()};
+    case SpecMistake::kRangeInStep:
+      return {fmt::format("{} keeps the range of a block in its step", name),
+              "blockN, and a step of 16 bits"};
+    case SpecMistake::kStickyApart:
+      return {fmt::format("{} and sticky: such steps are chosen afresh at every write", read.apart),
+              "moving"};
+  }
+  return {};
+}
 
 }  // namespace
 
 Spec parse_spec(std::string_view text) {
   if (text.size() > 100) throw UsageError(fmt::format("bad spec: {} characters long", text.size()));
-  SpecParser parser(text);
-  parser.read_format();
-  for (std::size_t end = parser.length; end < text.size();) {
-    parser.at = end + 1;  // behind the colon
-    end = std::min(text.find(':', parser.at), text.size());
-    parser.length = end - parser.at;
-    parser.read_part(text.substr(parser.at, parser.length));
-  }
-  return parser.spec;
+  const SpecReader read(text);
+  if (read.mistake == SpecMistake::kNone) return read.codec;
+  const auto [why, expected] = explain(read);
+  // "bad spec: why\n  text\n     ^^^\n  expected ..."
+  throw UsageError(fmt::format("bad spec: {} at character {}\n  {}\n  {}{}\n  expected {}", why, read.at + 1,
+                               text, std::string(read.at, ' '),
+                               std::string(std::max<std::size_t>(read.part.size(), 1), '^'), expected));
 }
 
 Spec fit_spec(Spec spec, const TensorTraits& tensor) {

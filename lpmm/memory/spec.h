@@ -9,19 +9,15 @@
 #include <string>
 #include <string_view>
 
-#include "kernels/formats/format.h"
 #include "kernels/formats/maps.h"
+#include "kernels/formats/spec_reader.h"
 #include "kernels/rules/rule.h"
 
 namespace lpmm {
 
 using Spec = Codec;  // the kernels' name for the same thing
 
-inline constexpr std::array<std::string_view, 5> kRoundingNames = {"rn", "sr", "qr", "ur",
-                                                                   "ar"};  // by Rounding
-static_assert(static_cast<int>(Rounding::kAverage) + 1 == std::size(kRoundingNames));
 inline constexpr std::array<std::string_view, 3> kCommonRoundings = {"rn", "sr", "qr"};  // of any format
-inline constexpr int kSmallestBlock = 64, kLargestBlock = 4096;  // and the powers of two between
 
 // Omitted parts: block 128, sr, moving.
 // Throws UsageError that shows the place of the mistake and the alternatives.

@@ -13,6 +13,7 @@
 #include "kernels/cpu.h"
 #include "kernels/cpu/packed/fused.h"
 #include "kernels/device.h"
+#include "tests/kernels/every_rule.h"
 #include "tests/kernels/support.h"
 #include "tests/sanitized.h"
 
@@ -106,19 +107,23 @@ fused::Codecs codecs_of(const R&, fused::Codecs codecs, bool quasi) {
 constexpr int kFirstPacked = 2;                 // of fused::kCodecs
 constexpr int kUpdated[] = {0, 2, 3, 4, 5, 6};  // those with kernels for updates
 
+// Those that have kernels for units, among them scalars that are seldom used.
 std::vector<Rule> rules() {
   const RuleStep step{.learning_rate = 0.01, .weight_decay = 0.02, .update = 3, .clip = 0.75};
   RuleStep fed = step;
   fed.error_feedback = true;
-  return {
-      AdamW::make({}, step),
-      Adam::make({}, step),
-      AdamW::make({}, fed),
-      Sgd::make({.momentum = 0.9}, step),
-      Sgd::make({.decoupled_decay = true, .momentum = 0.9, .dampening = 0.1}, fed),
-      Sgd::make({.momentum = 0.9, .nesterov = true}, fed),
-      Lion::make({}, step),
-  };
+  std::vector<Rule> rules = every_rule();
+  for (const Rule& rule : every_fed_rule()) rules.push_back(rule);
+  rules.insert(rules.end(), {
+                                Sgd::make({.momentum = 0.9}, step),
+                                Sgd::make({.decoupled_decay = true, .momentum = 0.9, .dampening = 0.1}, fed),
+                                Sgd::make({.momentum = 0.9, .nesterov = true}, fed),
+                                AdamW::make({.update_clip = 0.5}, step),
+                            });
+  std::erase_if(rules, [](const Rule& rule) {
+    return std::visit([]<class R>(const R&) { return !cuda_emulated::is_for_units<R>(); }, rule);
+  });
+  return rules;
 }
 std::vector<Case> cases() {
   std::vector<Case> cases;
@@ -128,7 +133,7 @@ std::vector<Case> cases() {
     for (const Rule& rule : rules()) {
       const std::string name = "set " + std::to_string(set) + ", rule " + std::to_string(number++);
       const auto* sgd = std::get_if<Sgd>(&rule);
-      if (in_momentum && (sgd == nullptr || sgd->nesterov != 0)) continue;
+      if (in_momentum && (sgd == nullptr || sgd->nesterov != 0 || sgd->momentum == 0)) continue;
       const auto codecs =
           std::visit([&](const auto& r) { return codecs_of(r, fused::kCodecs[set], number % 2 == 1); }, rule);
       cases.push_back({name, codecs, rule});
@@ -156,21 +161,24 @@ void update_both(std::vector<Tensor>& a, std::vector<Tensor>& b, const std::vect
 }
 
 TEST(CudaFused, UpdatesOfEveryPresetAndRuleAreTheCpus) {
+  std::size_t number = 0;
   for (const Case& c : cases()) {
     std::vector<Tensor> a, b;
     std::vector<Rule> rules;
-    for (const std::int64_t n : sizes()) {
+    const std::vector<std::int64_t> all = sizes();
+    for (std::size_t i = number++ % 3; i < all.size(); i += 3) {  // each rule and preset others
+      const std::int64_t n = all[i];
       a.emplace_back(c.codecs, n);
       b.emplace_back(c.codecs, n);
       rules.push_back(c.rule);
     }
     // One that has no fast kernel, with the others.
-    a.emplace_back(
-        fused::Codecs{{fused::kFp32, fused::kFp32, fused::kFp32, c.codecs[Role::kVariance], fused::kNone}},
-        300);
-    b.emplace_back(
-        fused::Codecs{{fused::kFp32, fused::kFp32, fused::kFp32, c.codecs[Role::kVariance], fused::kNone}},
-        300);
+    fused::Codecs slow = c.codecs;
+    for (const Role r : {Role::kParameter, Role::kAccumulator, Role::kMomentum}) {
+      if (r != Role::kMomentum || !fused::is_none(slow[r])) slow[r] = fused::kFp32;
+    }
+    a.emplace_back(slow, 300);
+    b.emplace_back(slow, 300);
     rules.push_back(c.rule);
     for (std::uint32_t step = 1; step <= 3; ++step) {
       for (std::size_t i = 0; i < a.size(); ++i) {
@@ -217,20 +225,33 @@ void expect_few_left(const R& rule) {
   EXPECT_TRUE(tensor.roles[Role::kParameter]->intact());
 }
 
+template <class R, int kSet>
+void expect_few_left_of(const Rule& rule) {
+  if constexpr (cuda_emulated::is_for_units<R>() && fused::takes<R>(fused::codecs_of<R, kSet>())) {
+    if constexpr (FeedsBack<R>) {
+      if (feeds_back(rule)) return expect_few_left<R, kSet, true>(std::get<R>(rule));
+    }
+    expect_few_left<R, kSet, false>(std::get<R>(rule));
+  }
+}
+
 // From zeros and from what is there: all but the last one, which ends early.
 TEST(CudaFused, WholeUnitsAreNotLeft) {
-  const RuleStep step{.learning_rate = 0.01, .weight_decay = 0.02, .update = 3, .error_feedback = true};
-  Adam adam = AdamW::make({}, step);
-  const Sgd sgd = Sgd::make({.momentum = 0.9}, step);
-  expect_few_left<Adam, 2, true>(adam);
-  expect_few_left<Adam, 3, true>(adam);
-  expect_few_left<Adam, 4, true>(adam);
-  expect_few_left<Adam, 5, true>(adam);
-  expect_few_left<Sgd, 2, true>(sgd);
-  expect_few_left<Sgd, 3, true>(sgd);
-  expect_few_left<Sgd, 4, true>(sgd);
-  expect_few_left<Sgd, 5, true>(sgd);
-  expect_few_left<Sgd, 6, true>(sgd);
+  std::vector<Rule> all = every_rule();
+  for (const Rule& rule : every_fed_rule()) all.push_back(rule);
+  all.push_back(Sgd::make({.momentum = 0.9}, {.update = 3}));
+  EXPECT_GE(rules().size(), 15U);  // nine rules of the table, some in several ways
+  for (const Rule& rule : all) {
+    std::visit(
+        [&]<class R>(const R&) {
+          expect_few_left_of<R, 2>(rule);
+          expect_few_left_of<R, 3>(rule);
+          expect_few_left_of<R, 4>(rule);
+          expect_few_left_of<R, 5>(rule);
+          expect_few_left_of<R, 6>(rule);
+        },
+        rule);
+  }
 }
 
 // Operands for which the fast quotients and roots are not proven, and steps that are too large, are left.

@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "kernels/cpu.h"
 #include "tests/kernels/device_array.h"
 #include "tests/kernels/support.h"
 
@@ -279,17 +280,16 @@ TEST_P(QuantilesOfDevice, ManySharesAreExactToo) {
 // ---- the CPU ---------------------------------------------------------------------------------------------
 TEST(Quantiles, AreTheSameForAnyThreadsAndInstructionSets) {
   const std::vector<float> x = make(kKinds[0], kQuantilePanel + 70001);
-  int levels = 0;
-  const char* const* names = simd_levels(&levels);
+  const std::span<const char* const> levels = simd_levels();
   for (const auto method : {QuantileMethod::kTiles, QuantileMethod::kHistogram, QuantileMethod::kExact}) {
     std::vector<float> first;
     for (const int threads : {1, 2, 3, 7}) {
-      for (int level = 0; level < (threads == 1 ? levels : 1); ++level) {
-        use_simd_level(names[level]);
+      for (const char* const level : levels.first(threads == 1 ? levels.size() : 1)) {
+        use_simd_level(level);
         CpuDevice device(threads);
         const Quantiles q = quantiles(device, x.data(), std::ssize(x), kShares, method);
         if (first.empty()) first = q.values;
-        expect_same(q.values, first, names[level]);
+        expect_same(q.values, first, level);
       }
     }
   }

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/cpu.h"
+#include "kernels/cpu_packed.h"
 #include "tests/kernels/support.h"
 
 namespace lpmm::kernels {
@@ -115,9 +115,7 @@ class StoredSteps : public testing::Test {
 
 // Every format, scaling, width of steps and rounding, with every instruction set.
 TEST_F(StoredSteps, WhatIsStoredIsWhatTheSpecificationSays) {
-  CpuDevice one(1), three(3);
-  int count = 0;
-  const char* const* levels = simd_levels(&count);
+  CpuPackedDevice one(1), three(3);
   for (const Format f : stored_formats()) {
     if (!is_packed(f) || has_range(f.map)) continue;
     for (const Scaling scaling : kScalings) {
@@ -131,16 +129,16 @@ TEST_F(StoredSteps, WhatIsStoredIsWhatTheSpecificationSays) {
             const Codec codec = codec_with(f, block, scaling, step_bits, rounding);
             const std::vector<float> x = matrix_values(rows, columns, !is_signed(f.map));
             const auto n = static_cast<std::int64_t>(x.size());
-            CpuDevice& device = rows == 40 ? three : one;
+            CpuPackedDevice& device = rows == 40 ? three : one;
             const Noise noise{5, 1, 2, 3};
             const Expected expected(codec, x, noise);
-            for (int level = 0; level < count; ++level) {
-              use_simd_level(levels[level]);
+            for (const char* const level : simd_levels()) {
+              use_simd_level(level);
               Packed tensor(codec, n);
               ASSERT_TRUE(encode(device, tensor.view(), 0, n, x.data(), noise));
               for (std::int64_t i = 0; i < n; ++i) {
                 if (tensor.code(i) == expected.codes[static_cast<std::size_t>(i)]) continue;
-                FAIL() << to_string(f) << " " << levels[level] << " element " << i << " of " << columns;
+                FAIL() << to_string(f) << " " << level << " element " << i << " of " << columns;
               }
               ASSERT_TRUE(same_bits(decoded(device, tensor), expected.values)) << to_string(f);
               EXPECT_TRUE(tensor.intact());
@@ -154,7 +152,7 @@ TEST_F(StoredSteps, WhatIsStoredIsWhatTheSpecificationSays) {
 
 // Rows and columns of zeros come back as zeros, also from formats without zero.
 TEST_F(StoredSteps, ZeroRowsAndColumnsStayZero) {
-  CpuDevice device(1);
+  CpuPackedDevice device(1);
   for (const Format f : {Format{Map::kDynamic, 4}, Format{Map::kLinearNoZero, 4}, Format{Map::kLinear, 8}}) {
     for (const Scaling scaling : kScalings) {
       const Codec codec = codec_with(f, 64, scaling, 32);
@@ -175,7 +173,7 @@ TEST_F(StoredSteps, ZeroRowsAndColumnsStayZero) {
 
 // What cannot be stored is clamped and told, and does not spoil the steps of others.
 TEST_F(StoredSteps, ValuesThatCannotBeStoredAreToldOf) {
-  CpuDevice device(1);
+  CpuPackedDevice device(1);
   for (const Scaling scaling : kScalings) {
     for (const float bad : {std::nanf(""), INFINITY, -3e37F}) {
       std::vector<float> x = matrix_values(8, 64, false);

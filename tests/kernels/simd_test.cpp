@@ -4,8 +4,8 @@
 #include <cmath>
 #include <memory>
 
-#include "kernels/cpu.h"
-#include "kernels/cpu/tile.h"
+#include "kernels/cpu/sets/instruction_sets.h"
+#include "kernels/cpu_packed.h"
 #include "tests/kernels/every_rule.h"
 #include "tests/kernels/support.h"
 #include "tests/sanitized.h"
@@ -14,9 +14,7 @@ namespace lpmm::kernels {
 namespace {
 
 std::vector<std::string> levels() {
-  int count = 0;
-  const char* const* names = simd_levels(&count);
-  return {names, names + count};
+  return {simd_levels().begin(), simd_levels().end()};
 }
 
 class Simd : public testing::Test {
@@ -50,7 +48,7 @@ struct Outcome {
   bool operator==(const Outcome&) const = default;
 };
 
-Outcome write_twice_and_fold(Device& device, const Codec& codec, std::int64_t n) {
+Outcome write_twice_and_fold(PackedDevice& device, const Codec& codec, std::int64_t n) {
   const bool positive = !is_signed(codec.format.map);
   const auto size = static_cast<std::size_t>(n);
   Packed tensor(codec, n);
@@ -84,7 +82,7 @@ Outcome write_twice_and_fold(Device& device, const Codec& codec, std::int64_t n)
 }
 
 TEST_F(Simd, CodecsAreBitEqualOnEveryTail) {
-  CpuDevice one(1);
+  CpuPackedDevice one(1);
   for (const Format f : stored_formats()) {
     for (const Rounding rounding : {Rounding::kNearest, Rounding::kStochastic, Rounding::kQuasiStochastic,
                                     Rounding::kUpdate, Rounding::kAverage}) {
@@ -120,7 +118,7 @@ struct StoredRoles {
 };
 
 // Two folds and an update, three times over, with the ledger's counts in the last.
-void train(Device& device, StoredRoles& roles, const Rule& rule, std::int64_t n,
+void train(PackedDevice& device, StoredRoles& roles, const Rule& rule, std::int64_t n,
            RoleArray<ChangeStats>& stats) {
   const std::vector<float>& start = kept_normal_values(n, 1, 0.1F);
   EXPECT_TRUE(encode(device, roles.views[Role::kParameter], 0, n, start.data(), {5, 1, 0, 0}));
@@ -208,7 +206,7 @@ TEST_F(Simd, UpdatesAreBitEqualForAnyThreadsAndSet) {
       const RoleArray<Codec>& policy = policies[p];
       if (!has_blocks(policy[Role::kMomentum]) && feeds_back(rule)) continue;
       for (const std::int64_t n : {1, 70, 2000, 9002}) {
-        CpuDevice one(1);
+        CpuPackedDevice one(1);
         RoleArray<ChangeStats> expected_stats;
         StoredRoles expected(policy, rule, n);
         use_simd_level("scalar");
@@ -216,7 +214,7 @@ TEST_F(Simd, UpdatesAreBitEqualForAnyThreadsAndSet) {
         for (const std::string& level : levels()) {
           const int most = n == 9002 ? 3 : 1;
           for (int threads = kSanitized ? most : 1; threads <= most; ++threads) {
-            CpuDevice device(threads);
+            CpuPackedDevice device(threads);
             use_simd_level(level.c_str());
             RoleArray<ChangeStats> stats;
             StoredRoles roles(policy, rule, n);
@@ -296,7 +294,7 @@ TEST_F(Simd, RaisesPeaksOfSpecialValuesToo) {
   }
   const auto count =
       static_cast<std::int64_t>(special.size() * special.size() + kGroup - 1) / kGroup * kGroup;
-  CpuDevice device(1);
+  CpuPackedDevice device(1);
   const DeviceMemory room = device.allocate(8 * count);  // aligned
   auto* const values = reinterpret_cast<float*>(room.get());
   float* const beside = values + count;
@@ -312,8 +310,8 @@ TEST_F(Simd, RaisesPeaksOfSpecialValuesToo) {
       return codes;
     };
     const std::vector<std::uint8_t> expected = raised(scalar_tile_kernels());
-    for (const TileKernels* kernels : simd_tile_kernels()) {
-      ASSERT_EQ(raised(*kernels), expected) << kernels->name << ", held " << held;
+    for (const InstructionSet& set : instruction_sets()) {
+      ASSERT_EQ(raised(*set.tile), expected) << set.tile->name << ", held " << held;
     }
   }
 }

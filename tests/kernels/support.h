@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cpu.h"
+#include "kernels/cpu_packed.h"
 #include "kernels/formats/maps.h"
 #include "tests/normal_values.h"
 

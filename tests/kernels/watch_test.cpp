@@ -227,11 +227,10 @@ TEST_P(WatchOn, IsAPlainLoopAndTheSameForAnyThreadsSetAndDevice) {
         if (!is_of_whole_tensors(rule)) expect_close(expected, plain_loop(rule, tensor), what);
         EXPECT_GT(expected.squares[static_cast<int>(Watched::kUpdate)], 0) << what;
         expect_same(watch(device(), rule, tensor.views), expected, what);
-        int levels = 0;
-        const char* const* names = simd_levels(&levels);
-        for (int i = 0; i < levels && GetParam() == "cpu"; ++i) {
-          use_simd_level(names[i]);
-          expect_same(watch(device(), rule, tensor.views), expected, what + names[i]);
+        for (const char* const level : simd_levels()) {
+          if (GetParam() != "cpu") break;
+          use_simd_level(level);
+          expect_same(watch(device(), rule, tensor.views), expected, what + level);
         }
         use_simd_level("");
         if (HasFailure()) return;
@@ -347,11 +346,10 @@ TEST_P(WatchOn, IsTheSameInFusedLoops) {
           has_failed = has_failed || !watched.storable;
         };
         expect("");
-        int levels = 0;
-        const char* const* names = simd_levels(&levels);
-        for (int i = 0; i < levels && GetParam() == "cpu"; ++i) {
-          use_simd_level(names[i]);
-          expect(names[i]);
+        for (const char* const level : simd_levels()) {
+          if (GetParam() != "cpu") break;
+          use_simd_level(level);
+          expect(level);
         }
         use_simd_level("");
         if (HasFailure()) return;

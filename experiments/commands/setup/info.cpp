@@ -28,14 +28,6 @@ struct InfoArguments {
   bool json = false;
 };
 
-ordered_json simd_levels() {
-  int count = 0;
-  const char* const* names = kernels::simd_levels(&count);
-  ordered_json levels = ordered_json::array();
-  for (int i = 0; i < count; ++i) levels.push_back(names[i]);
-  return levels;
-}
-
 // Smallest value above zero and largest, in units of the step.
 ordered_json format_row(Format format) {
   ordered_json row = {{"name", to_string(format)}, {"bits", format.bits}, {"signed", is_signed(format.map)}};
@@ -159,7 +151,7 @@ int run_info(const InfoArguments& o) {
                          {"processor", cpu_name()},
                          {"threads", Pool::usable_processors()},
                          {"available_memory_bytes", available_memory()},
-                         {"simd", simd_levels()},
+                         {"simd", kernels::simd_levels()},
                          {"compute_library", kernels::cpu_library()},
                          {"backends", backends_text()},
                          {"data_folder", data},

@@ -95,9 +95,7 @@ void add_device_arguments(CLI::App& command, DeviceArguments& arguments) {
 
 // The kernels of packed memory on another instruction set than the best one here.
 std::vector<std::string> simd_names() {
-  int count = 0;
-  const char* const* names = kernels::simd_levels(&count);
-  return {names, names + count};
+  return {kernels::simd_levels().begin(), kernels::simd_levels().end()};
 }
 void add_simd_option(CLI::App& command, std::string& simd) {
   command.add_option("--simd", simd, fmt::format("instruction set: {}", fmt::join(simd_names(), ", ")))

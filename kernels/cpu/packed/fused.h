@@ -5,9 +5,12 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <string_view>
 
 #include "kernels/cpu/packed/looks.h"
+#include "kernels/formats/presets.h"
 #include "kernels/packed.h"
 
 namespace lpmm::kernels {
@@ -30,34 +33,33 @@ namespace fused {
 inline constexpr Codec kNone = {{Map::kFp32, 0}};  // the role is not there
 inline constexpr Codec kFp32 = {{Map::kFp32, 32}};
 
-constexpr Codec packed(Map map, int bits, int block = 128, Rounding rounding = Rounding::kStochastic,
-                       StepMode mode = StepMode::kMoving) {
-  return {{map, static_cast<std::uint8_t>(bits)}, block, rounding, mode};
-}
-constexpr Codec sticky(Map map, int bits, int block = 128, Rounding rounding = Rounding::kStochastic) {
-  return packed(map, bits, block, rounding, StepMode::kSticky);
-}
-
 using Codecs = RoleArray<Codec>;
 
-// The codecs of the presets. A rule does not read those of states it lacks. Codecs that only serve for
-// comparison, and parameters of two terms, are left to the tile loops.
-inline constexpr Codecs kCodecs[] = {
-    {{kFp32, kFp32, kFp32, kFp32, kFp32, kNone}},
-    {{kFp32, kFp32, packed(Map::kDynamic, 8, 256, Rounding::kNearest),
-      packed(Map::kDynamicUnsigned, 8, 256, Rounding::kNearest),
-      packed(Map::kDynamic, 8, 256, Rounding::kNearest), kNone}},
-    {{sticky(Map::kLinear, 12, 256), packed(Map::kLinear, 8), packed(Map::kLinear, 8, 256),
-      sticky(Map::kSquareRoot, 8), sticky(Map::kLinear, 12, 256), kNone}},
-    {{sticky(Map::kLinear, 8), packed(Map::kLinear, 8), packed(Map::kLinear, 8), sticky(Map::kSquareRoot, 8),
-      sticky(Map::kLinear, 12), kNone}},
-    {{sticky(Map::kLinear, 8), packed(Map::kSoftsign, 4), packed(Map::kSoftsign, 4),
-      sticky(Map::kSquareRoot, 4, 128, Rounding::kAverage), sticky(Map::kLinear, 12), kNone}},
-    {{sticky(Map::kLinear, 7), packed(Map::kSoftsign, 3), packed(Map::kSoftsign, 4),
-      packed(Map::kSquareRoot, 2), sticky(Map::kLinear, 12), kNone}},
-    {{sticky(Map::kLinear, 7), kNone, packed(Map::kLinear, 5, 64), kNone, kNone, kNone}},
-};
-inline constexpr int kCodecSets = sizeof kCodecs / sizeof kCodecs[0];
+// The codec of a preset as a loop is compiled for it: which draws are taken is known when it runs.
+constexpr Codec codec_of(std::string_view spec) {
+  if (spec.empty() || spec == kNoCompensation) return kNone;
+  Codec codec = SpecReader(spec).codec;
+  if (takes_draws(codec.rounding)) codec.rounding = law_of(codec.rounding);
+  return codec;
+}
+// The codecs of the presets that are fused, in their order, and last that of gradients in the momentum.
+// A rule does not read those of states it lacks.
+inline constexpr int kCodecSets =
+    1 + std::count_if(kPresets.begin(), kPresets.end(), [](const Preset& preset) { return preset.is_fused; });
+inline constexpr auto kCodecs = [] {
+  std::array<Codecs, kCodecSets> sets{};
+  for (const Role role : kEveryElementRole) sets.back()[role] = kNone;
+  std::size_t set = 0;
+  for (const Preset& preset : kPresets) {
+    if (!preset.is_fused) continue;
+    for (const Role role : kEveryElementRole) sets[set][role] = codec_of(preset.spec(role));
+    ++set;
+    if (preset.sgd_momentum.empty()) continue;
+    sets.back()[Role::kParameter] = codec_of(preset.sgd_parameter);
+    sets.back()[Role::kMomentum] = codec_of(preset.sgd_momentum);
+  }
+  return sets;
+}();
 
 constexpr bool is_none(const Codec& codec) {
   return codec.format.bits == 0;
@@ -97,9 +99,8 @@ constexpr bool keeps(Role role) {
   const auto states = states_of<R>();
   return std::find(states.begin(), states.end(), role) != states.end();
 }
-// Rules whose variance is a sum store it like this where others have 4 bits or fewer, as presets have it
-// (sum_variance in lpmm/memory/presets.cpp).
-inline constexpr Codec kSum = sticky(Map::kSquareRoot, 4);
+// Rules whose variance is a sum store it like this where others have 4 bits or fewer, as presets have it.
+inline constexpr Codec kSum = codec_of(kSumVariance);
 template <class R>
 constexpr Codecs codecs_of(Codecs codecs) {
   for (const Role role : kEveryRole) {
@@ -128,7 +129,8 @@ constexpr bool takes(const Codecs& codecs) {
     &R::accumulated_weight;
   };
 }
-inline bool serves(const Codecs& compiled, const RoleArray<RoleView>& roles) {
+// Not inlined: each rule asks it of each set.
+[[gnu::noinline]] inline bool serves(const Codecs& compiled, const RoleArray<RoleView>& roles) {
   for (const Role role : kEveryRole) {
     const bool is_there = roles[role].codes != nullptr;
     if (is_there == is_none(compiled[role])) return false;

@@ -1,11 +1,6 @@
 // The fused fold (kernels/cpu/packed/fused.h) for one codec.
-// Compiled once for each instruction set, with the file that includes it.
-#if defined(LPMM_KERNELS_CPU_PACKED_FUSED_FOLD_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef LPMM_KERNELS_CPU_PACKED_FUSED_FOLD_INL_H_
-#undef LPMM_KERNELS_CPU_PACKED_FUSED_FOLD_INL_H_
-#else
-#define LPMM_KERNELS_CPU_PACKED_FUSED_FOLD_INL_H_
-#endif
+// Compiled once for each set of instructions, in its file (kernels/cpu/sets/).
+#pragma once
 
 #include <algorithm>
 #include <utility>
@@ -17,7 +12,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace lpmm::kernels {
 namespace HWY_NAMESPACE {
-#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
 
 template <Codec kCodec>
 class FoldLoop {
@@ -80,9 +74,6 @@ inline FusedFold fused_fold(const Codec& codec) {
   return found;
 }
 
-#endif
 }  // namespace HWY_NAMESPACE
 }  // namespace lpmm::kernels
 HWY_AFTER_NAMESPACE();
-
-#endif

@@ -1,11 +1,6 @@
 // One role in one group of a fused loop (kernels/cpu/packed/fused.h): read, written, its largest magnitude.
-// Compiled once for each instruction set, with the file that includes it.
-#if defined(LPMM_KERNELS_CPU_PACKED_FUSED_ROLES_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef LPMM_KERNELS_CPU_PACKED_FUSED_ROLES_INL_H_
-#undef LPMM_KERNELS_CPU_PACKED_FUSED_ROLES_INL_H_
-#else
-#define LPMM_KERNELS_CPU_PACKED_FUSED_ROLES_INL_H_
-#endif
+// Compiled once for each set of instructions, in its file (kernels/cpu/sets/).
+#pragma once
 
 #include <algorithm>
 #include <cstring>
@@ -22,7 +17,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace lpmm::kernels {
 namespace HWY_NAMESPACE {
-#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
 
 // Calls body(set) for each of fused::kCodecs, the place in it known to the compiler.
 template <class Body>
@@ -248,9 +242,6 @@ struct Waiting {
   }
 };
 
-#endif
 }  // namespace HWY_NAMESPACE
 }  // namespace lpmm::kernels
 HWY_AFTER_NAMESPACE();
-
-#endif

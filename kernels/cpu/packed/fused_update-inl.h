@@ -1,11 +1,6 @@
 // The fused update (kernels/cpu/packed/fused.h) for one rule and one set of codecs.
-// Compiled once for each instruction set, with the file that includes it.
-#if defined(LPMM_KERNELS_CPU_PACKED_FUSED_UPDATE_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef LPMM_KERNELS_CPU_PACKED_FUSED_UPDATE_INL_H_
-#undef LPMM_KERNELS_CPU_PACKED_FUSED_UPDATE_INL_H_
-#else
-#define LPMM_KERNELS_CPU_PACKED_FUSED_UPDATE_INL_H_
-#endif
+// Compiled once for each set of instructions, in its file (kernels/cpu/sets/).
+#pragma once
 
 #include <algorithm>
 #include <array>
@@ -21,7 +16,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace lpmm::kernels {
 namespace HWY_NAMESPACE {
-#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
 
 template <class R, fused::Codecs kCodecs>
 class UpdateLoop {
@@ -333,7 +327,7 @@ template <class R>
 FusedUpdate<R> fused_update(const RoleArray<RoleView>& roles) {
   FusedUpdate<R> found = nullptr;
   each_codec_set([&](auto set) {
-    constexpr fused::Codecs kCodecs = fused::codecs_of<R, set>();
+    static constexpr fused::Codecs kCodecs = fused::codecs_of<R, set>();
     if constexpr (fused::takes<R>(kCodecs) && is_compiled<R>(set)) {
       if (fused::serves(kCodecs, roles)) found = run_fused<R, kCodecs>;
     }
@@ -341,9 +335,6 @@ FusedUpdate<R> fused_update(const RoleArray<RoleView>& roles) {
   return found;
 }
 
-#endif
 }  // namespace HWY_NAMESPACE
 }  // namespace lpmm::kernels
 HWY_AFTER_NAMESPACE();
-
-#endif

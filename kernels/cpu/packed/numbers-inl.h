@@ -1,11 +1,6 @@
 // Vectors side by side as a number of a rule.
-// Compiled once for each instruction set, with the file that includes it.
-#if defined(LPMM_KERNELS_CPU_PACKED_NUMBERS_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef LPMM_KERNELS_CPU_PACKED_NUMBERS_INL_H_
-#undef LPMM_KERNELS_CPU_PACKED_NUMBERS_INL_H_
-#else
-#define LPMM_KERNELS_CPU_PACKED_NUMBERS_INL_H_
-#endif
+// Compiled once for each set of instructions, in its file (kernels/cpu/sets/).
+#pragma once
 
 #include <cstddef>
 #include <type_traits>
@@ -17,7 +12,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace lpmm::kernels {
 namespace HWY_NAMESPACE {
-#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
 
 // The number type that a rule computes with. Not forced inline: rules are compiled for the baseline until
 // they are inlined.
@@ -69,9 +63,6 @@ HWY_INLINE void each_role(const Body& body) {
   (std::make_index_sequence<kOf.size()>());
 }
 
-#endif
 }  // namespace HWY_NAMESPACE
 }  // namespace lpmm::kernels
 HWY_AFTER_NAMESPACE();
-
-#endif

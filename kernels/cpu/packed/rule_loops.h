@@ -4,7 +4,7 @@
 
 #include <cstdint>
 #include <tuple>
-#include <vector>
+#include <variant>
 
 #include "kernels/cpu/packed/fused.h"
 #include "kernels/rules.h"
@@ -34,8 +34,6 @@ std::tuple<LoopsOf<R>...> loops_of(const std::variant<R...>&);
 using RuleLoops = decltype(loops_of(Rule()));
 
 const RuleLoops& scalar_rule_loops();
-// The vector sets this processor can run, best first, as simd_tile_kernels().
-std::vector<const RuleLoops*> simd_rule_loops();
 const RuleLoops& rule_loops();  // the set in use
 
 // Calls body(rule, its loops).

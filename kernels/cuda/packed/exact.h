@@ -195,6 +195,9 @@ LPMM_HD Number square_root(const Number& a) {
   a.range->least = add_then_min(float_bits(a.v), ~0U, a.range->least);
   return Number(exact_root(a.v), a.range);
 }
+LPMM_HD Number larger_of(const Number& a, const Number& b) {
+  return {lpmm::larger_of(a.v, b.v), a, b};
+}
 LPMM_HD Number sign(const Number& a) {
   return Number(lpmm::sign(a.v), a.range);
 }

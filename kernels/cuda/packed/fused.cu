@@ -5,6 +5,7 @@
 #include <functional>
 #include <iterator>
 #include <numeric>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -77,10 +78,10 @@ __global__ void set_flags(bool* const* flags, std::int32_t count) {
 template <class R>
 class Update {
  public:
-  void add(const R& rule, const TensorUpdate& tensor) {
+  void add(const R& rule, const TensorUpdate& tensor, const R* completed) {
     const auto kernel =
         find_kernel(rule, tensor.args.roles, std::make_integer_sequence<int, fused::kCodecSets>());
-    tensors_.push_back({kernel, rule, &tensor});
+    tensors_.push_back({kernel, rule, &tensor, completed});
     is_fast_ = is_fast_ || kernel.run != nullptr;
   }
   bool is_fast() const { return is_fast_; }
@@ -117,6 +118,7 @@ class Update {
     UpdateKernel<R> kernel;
     R rule;
     const TensorUpdate* update;
+    const R* completed;
   };
   template <class T>
   static std::int64_t padded(const std::vector<T>& of) {
@@ -125,6 +127,7 @@ class Update {
   void list(const Tensor& tensor) {
     const UpdateArgs& args = tensor.update->args;
     jobs_.push_back(cuda::make_update(tensor.rule, args, tensor.update->storable, device_table));
+    jobs_.back().completed = tensor.completed;
     flags_.push_back(tensor.update->storable);
     first_units_.push_back(units_);
     const auto units = static_cast<std::uint32_t>(cuda::units(jobs_.back()));
@@ -161,40 +164,37 @@ class Update {
   std::int64_t shared_bytes_ = 0;
 };
 
-// An update for each arithmetic that has a fast kernel.
-struct Updates {
-  Update<Sgd> sgd;
-  Update<Adam> adam;
-  Update<Lion> lion;
-  // False: there is none.
-  template <class R>
-  bool add([[maybe_unused]] const R& rule, [[maybe_unused]] const TensorUpdate& tensor) {
-    using Arithmetic = typename fused::ArithmeticOf<R>::Type;
-    if constexpr (std::is_same_v<Arithmetic, Sgd>) {
-      sgd.add(rule, tensor);
-    } else if constexpr (std::is_same_v<Arithmetic, Adam>) {
-      adam.add(rule, tensor);
-    } else if constexpr (std::is_same_v<Arithmetic, Lion>) {
-      lion.add(rule, tensor);
-    } else {
-      return false;
-    }
-    return true;
-  }
-};
+template <class R>
+using ArithmeticOf = typename fused::ArithmeticOf<R>::Type;
+template <class R>
+inline constexpr bool kHasUpdate = is_for_units<ArithmeticOf<R>>();
+// An update for each arithmetic of these rules that is one for units.
+template <class... R>
+auto updates_of(std::type_identity<std::variant<R...>>) {
+  return std::tuple_cat(std::conditional_t < kHasUpdate<R> && std::is_same_v<R, ArithmeticOf<R>>,
+                        std::tuple<Update<R>>, std::tuple < >> ()...);
+}
 
 }  // namespace
 
-bool update(std::span<const TensorUpdate> tensors, Stream stream) {
-  Updates updates;
-  for (const TensorUpdate& tensor : tensors) {
-    if (!std::visit([&](const auto& rule) { return updates.add(rule, tensor); }, tensor.rule)) return false;
+bool update(std::span<const TensorUpdate> tensors, std::span<const void* const> completed, Stream stream) {
+  auto updates = updates_of(std::type_identity<Rule>());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const auto add = [&]<class R>(const R& rule) {
+      if constexpr (kHasUpdate<R>) {
+        std::get<Update<ArithmeticOf<R>>>(updates).add(rule, tensors[i], static_cast<const R*>(completed[i]));
+      }
+      return kHasUpdate<R>;
+    };
+    if (!std::visit(add, tensors[i].rule)) return false;
   }
-  if (!updates.sgd.is_fast() && !updates.adam.is_fast() && !updates.lion.is_fast()) return false;
-  updates.sgd.run(stream);
-  updates.adam.run(stream);
-  updates.lion.run(stream);
-  return true;
+  return std::apply(
+      [&](auto&... update) {
+        if (!(update.is_fast() || ...)) return false;
+        (update.run(stream), ...);
+        return true;
+      },
+      updates);
 }
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE::fast

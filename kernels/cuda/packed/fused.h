@@ -11,8 +11,9 @@
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE::fast {
 
 // All tensors of one arithmetic by a launch of each kernel that they have, and one of what is left: tensors
-// without a fast kernel, and units that theirs does not take. No statistics.
-bool update(std::span<const TensorUpdate> tensors, Stream stream);
+// without a fast kernel, and units that theirs does not take. No statistics. `completed`: each tensor's rule
+// after its first pass, in the device's memory; null where it takes none.
+bool update(std::span<const TensorUpdate> tensors, std::span<const void* const> completed, Stream stream);
 
 // Without statistics, in one launch, that of fp32 accumulators too. `result` is as it was made: only a
 // failure is written to it, and the square sum.

@@ -14,11 +14,11 @@ namespace {
 
 // The formats that presets fold into and read most, once each: parameters, accumulators, a momentum with
 // gradients.
-inline constexpr Codec kFolded[] = {fused::packed(Map::kLinear, 8), fused::packed(Map::kSoftsign, 4),
-                                    fused::packed(Map::kSoftsign, 3), fused::packed(Map::kLinear, 5, 64)};
-inline constexpr Codec kRead[] = {fused::packed(Map::kLinear, 12, 256),
+inline constexpr Codec kFolded[] = {fused::codec_of("int8:block128:sr"), fused::codec_of("soft4:block128:sr"),
+                                    fused::codec_of("soft3:block128:sr"), fused::codec_of("int5:block64:sr")};
+inline constexpr Codec kRead[] = {fused::codec_of("int12:block256:sr"),
                                   kFolded[0],
-                                  fused::packed(Map::kLinear, 7),
+                                  fused::codec_of("int7:block128:sr"),
                                   kFolded[1],
                                   kFolded[2],
                                   kFolded[3]};

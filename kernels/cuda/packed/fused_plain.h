@@ -25,6 +25,7 @@ struct PlainUpdate {
   static constexpr int kAccumulator = static_cast<int>(Role::kAccumulator);
 
   const cuda::UpdateJob<R>& job;
+  const R& rule = job.complete();
 
   LPMM_DEVICE FourFloats* at(int role, std::int64_t four) const {
     return reinterpret_cast<FourFloats*>(global(job.roles.at.of[role].codes)) + four;
@@ -44,7 +45,7 @@ struct PlainUpdate {
         LPMM_UNROLL for (int r = 0; r < kElementRoles; ++r) {
           if (is_there(r)) e.of[r] = x[n][r].x[i];
         }
-        job.rule(e);
+        rule(e);
         LPMM_UNROLL for (int r = 0; r < kElementRoles; ++r) {
           if (!is_there(r) || r == kAccumulator) continue;
           is_fine = make_storable(e.of[r]) && is_fine;

@@ -11,40 +11,37 @@
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 
-// Scalars that rarely ask for arithmetic of their own; a loop is compiled without it too.
+// The rules that units are updated with: arithmetic of one element, whose usual states are among these two. A
+// first pass that finds norms is made before.
 template <class R>
-inline constexpr bool kHasUsual = false;
-template <>
-inline constexpr bool kHasUsual<Adam> = true;
-template <>
-inline constexpr bool kHasUsual<Sgd> = true;
-LPMM_HD bool is_usual(const Adam& rule) {
-  return same(rule.coupled_decay, 0.0F);
-}
-LPMM_HD bool is_usual(const Sgd& rule) {
-  return same(rule.nesterov, 0.0F);
-}
-LPMM_DEVICE Adam usual(Adam rule) {
-  rule.coupled_decay = 0.0F;
-  return rule;
-}
-LPMM_DEVICE Sgd usual(Sgd rule) {
-  rule.nesterov = 0.0F;
-  return rule;
-}
-template <bool kUsual, class R>
-LPMM_DEVICE R known(const R& rule) {
-  if constexpr (kUsual && kHasUsual<R>) {
-    return usual(rule);
-  } else {
-    return rule;
+constexpr bool is_for_units() {
+  bool is = !HasPasses<R>;
+  for (const Role state : fused::states_of<R>()) {
+    is = is && (state == Role::kMomentum || state == Role::kVariance);
   }
+  return is;
 }
 
-// A role in one thread.
-template <class Of>
+// A scalar that is usually 0 (kernels/rules/rule.h): loops are compiled without its arithmetic too.
+template <class R>
+inline constexpr bool kHasUsual = requires {
+  R::kUsuallyZero;
+};
+template <class R>
+LPMM_HD bool is_usual(const R& rule) {
+  if constexpr (kHasUsual<R>) return same(rule.*R::kUsuallyZero, 0.0F);
+  return true;
+}
+template <bool kUsual, class R>
+LPMM_DEVICE R known(R rule) {
+  if constexpr (kUsual && kHasUsual<R>) rule.*R::kUsuallyZero = 0.0F;
+  return rule;
+}
+
+// A role in one thread. Its values wait until their step is known, or are encoded at once.
+template <class Of, bool kWaits>
 struct RoleState {
-  static constexpr int kWaiting = Of::kIsThere && !Of::kIsAtOnce ? kRows * kColumns : 1;
+  static constexpr int kWaiting = kWaits ? kRows * kColumns : 1;
   float step[Of::kParts] = {}, next[Of::kParts] = {};  // of what is there, and of what will be
   ThreadLine line = {};
   float most[Of::kParts] = {};  // magnitude
@@ -69,7 +66,7 @@ struct RoleState {
         const std::uint32_t bits = float_bits(x[i]), before = float_bits(largest);
         largest = bits_float(bits > before ? bits : before);
       }
-      if constexpr (!Of::kIsAtOnce) values[kColumns * j + i] = x[i];
+      if constexpr (kWaits) values[kColumns * j + i] = x[i];
     }
   }
   LPMM_DEVICE typename Of::Reader::Row encode(const typename Of::Writer& writer, const float (&x)[kColumns],
@@ -79,7 +76,7 @@ struct RoleState {
     return set_row<Of::kCoding>(words, j, places, x);
   }
   LPMM_DEVICE void store(std::uint8_t* to, std::uint32_t group, int column, const Given& given) {
-    if constexpr (!Of::kIsAtOnce) {
+    if constexpr (kWaits) {
       const typename Of::Writer first(next[0], given), last(next[Of::kParts - 1], given);
       LPMM_UNROLL for (int j = 0; j < kRows; ++j) {
         float x[kColumns];
@@ -115,8 +112,10 @@ class UnitUpdate {
   static_assert(P::kIsAtOnce && P::kParts == 1 && A::kParts == 1 && V::kParts == 1);
 
  public:
+  // Values of the variance wait in shared memory, if there are momenta that wait in registers.
+  static constexpr bool kParks = V::kIsThere && V::kIsAtOnce && M::kIsThere;
   // Thread blocks per multiprocessor: 128 registers for each thread, or 168 where more values are kept.
-  static constexpr int kBlocks = V::kIsThere && (kFeedback || !V::kIsAtOnce) ? 3 : 4;
+  static constexpr int kBlocks = V::kIsThere && M::kIsThere && (kFeedback || !kParks) ? 3 : 4;
 
   // By a block.
   LPMM_DEVICE static void make_tables(SoftTable* tables, int thread) {
@@ -133,8 +132,7 @@ class UnitUpdate {
   // A role whose codes are too short for a word per row.
   template <class Of>
   static constexpr std::uint32_t kLacks = Of::kBits < kRows ? 1 : 0;
-  // Values of the variance wait; what a block's threads have no words for.
-  static constexpr bool kParks = V::kIsThere && V::kIsAtOnce;
+  // What a block's threads have no words for.
   static constexpr std::uint32_t kParkedBytes =
       kParks ? 4 * kPairs * kFusedThreads * (kLacks<P> + kLacks<A> + kLacks<M> + kLacks<V>) : 0;
 
@@ -160,7 +158,7 @@ class UnitUpdate {
   LPMM_DEVICE UnitUpdate(const cuda::UpdateJob<R>& job, std::uint32_t group, int lane, const Given& given,
                          std::byte* shared, std::uint32_t staged)
       : job_(job),
-        rule_(known<kUsual>(job.rule)),
+        rule_(known<kUsual>(job.complete())),
         group_(group + static_cast<std::uint32_t>(lane / kColumns)),
         lane_(lane),
         column_(lane % kColumns),
@@ -251,7 +249,7 @@ class UnitUpdate {
     return column < 2 ? (column == 0 ? parameter : second) : (column == 2 ? momentum : variance);
   }
   LPMM_DEVICE static bool has_step(int column) {
-    return of_column(column, true, true, A::kIsThere || M::kParts == 2, V::kIsThere);
+    return of_column(column, true, M::kIsThere, A::kIsThere || M::kParts == 2, V::kIsThere);
   }
   LPMM_DEVICE static std::uint32_t groups_of(int column) {
     return of_column(column, P::kGroups, M::kGroups, A::kGroups, V::kGroups);
@@ -288,7 +286,7 @@ class UnitUpdate {
                  of.slope * static_cast<std::uint32_t>(kColumns * column_);
     };
     take(p_.line, Role::kParameter);
-    take(m_.line, Role::kMomentum);
+    if constexpr (M::kIsThere) take(m_.line, Role::kMomentum);
     if constexpr (V::kIsThere) take(v_.line, Role::kVariance);
   }
 
@@ -298,7 +296,8 @@ class UnitUpdate {
     LPMM_DEVICE void load(const std::byte* shared, std::uint32_t unit, std::uint32_t at, int lane, int pair) {
       StagedOf<Of>::load(words, shared, unit, at, lane, pair);
     }
-    LPMM_DEVICE void read(const RoleState<Of>& role, const Given& given, int j, float (&x)[kColumns]) const {
+    template <class State>
+    LPMM_DEVICE void read(const State& role, const Given& given, int j, float (&x)[kColumns]) const {
       const typename Of::Reader reader(role.step[Of::part_of(j)], given);
       const auto row = reader.read(words, j);
       LPMM_UNROLL for (int i = 0; i < kColumns; ++i) x[i] = reader.value(row, i);
@@ -370,7 +369,7 @@ class UnitUpdate {
       m[i] = x[i][Role::kMomentum].v;
       v[i] = x[i][Role::kVariance].v;
     }
-    m_.finish(m, j);
+    if constexpr (M::kIsThere) m_.finish(m, j);
     if constexpr (V::kIsThere) v_.finish(v, j);
     if constexpr (kParks) {
       v_.encode(v_writer, v, j);
@@ -417,7 +416,7 @@ class UnitUpdate {
   LPMM_DEVICE void store(bool variance_moves) {
     const RoleArray<cuda::Slot>& at = job_.roles.at;
     p_.store(at[Role::kParameter].codes, group_, column_, given_);
-    m_.store(at[Role::kMomentum].codes, group_, column_, given_of_momentum());
+    if constexpr (M::kIsThere) m_.store(at[Role::kMomentum].codes, group_, column_, given_of_momentum());
     if constexpr (kParks) {
       if (variance_moves) {
         store_parked(at[Role::kVariance].codes);
@@ -439,10 +438,10 @@ class UnitUpdate {
   const Given given_;
   std::byte* shared_;
   const std::uint32_t staged_;  // bytes before this unit's codes
-  RoleState<P> p_;
-  RoleState<A> a_;
-  RoleState<M> m_;
-  RoleState<V> v_;
+  RoleState<P, false> p_;
+  RoleState<A, false> a_;
+  RoleState<M, M::kIsThere> m_;
+  RoleState<V, V::kIsThere && !kParks> v_;
   std::uint16_t step_of_column_ = 0, next_of_column_ = 0;
   bool has_fine_steps_ = true;
 };

@@ -1,5 +1,6 @@
 // The kernels of packed memory. Compiled by nvcc, and by the host's compiler for the emulated device.
 #include <algorithm>
+#include <deque>
 #include <span>
 #include <vector>
 
@@ -227,23 +228,27 @@ void run_first_passes(const RuleType& rule, const UpdateArgs& args, bool* storab
   }
 }
 
-// The rule after its first passes, in the device's memory; null where it takes none.
-template <class RuleType>
+// A tensor's rule after its first passes, in the device's memory.
 class Completed {
  public:
-  Completed(const RuleType& rule, const UpdateArgs& args, bool* storable, Stream stream)
-      : has_pass_(has_first_pass(rule, args.roles)), room_(has_pass_ ? kBytes : 0, stream) {
+  Completed(const TensorUpdate& tensor, Stream stream)
+      : has_pass_(std::visit([&](const auto& rule) { return has_first_pass(rule, tensor.args.roles); },
+                             tensor.rule)),
+        room_(has_pass_ ? kBytes : 0, stream) {
     if (!has_pass_) return;
-    auto* squares = static_cast<double*>(room_.data());
-    run_first_passes(rule, args, storable, place(), squares, stream);
+    std::visit(
+        [&]<class R>(const R& rule) {
+          static_assert(sizeof(R) <= kRuleBytes && alignof(R) <= alignof(double));
+          run_first_passes(rule, tensor.args, tensor.storable, static_cast<R*>(place()),
+                           static_cast<double*>(room_.data()), stream);
+        },
+        tensor.rule);
   }
-  const RuleType* get() const { return has_pass_ ? place() : nullptr; }
+  const void* get() const { return has_pass_ ? place() : nullptr; }  // null: it takes none
 
  private:
-  static constexpr std::int64_t kBytes = 8 * kMostNorms + static_cast<std::int64_t>(sizeof(RuleType));
-  RuleType* place() const {
-    return reinterpret_cast<RuleType*>(static_cast<double*>(room_.data()) + kMostNorms);
-  }
+  static constexpr std::int64_t kRuleBytes = sizeof(Rule), kBytes = 8 * kMostNorms + kRuleBytes;
+  void* place() const { return static_cast<double*>(room_.data()) + kMostNorms; }
   bool has_pass_;
   StreamMemory room_;
 };
@@ -276,40 +281,36 @@ __global__ void finish_watch(double* sums, const LargestElement* largest, std::i
 }
 
 // Looks at what a watched update is about to do.
-template <class RuleType>
-void look(const RuleType& rule, const RuleType* completed, const TensorUpdate& tensor, Stream stream) {
+void look(const TensorUpdate& tensor, const Completed& completed, Stream stream) {
   if (tensor.watched == nullptr) return;
-  auto job = cuda::make_watch(rule, completed, tensor.args.roles, tensor.peaks, device_table);
-  const std::int64_t pieces = units(job);
-  constexpr std::int64_t kBytes = 8 * kWatched + cuda::kLargest * sizeof(LargestElement);
-  StreamMemory room(std::max<std::int64_t>(1, pieces) * kBytes, stream);
-  job.sums = static_cast<double*>(room.data());
-  job.largest = reinterpret_cast<LargestElement*>(job.sums + kWatched * pieces);
-  run<cuda::kSumPhases>(job, stream);
-  launch(finish_watch, kWatched + cuda::kLargest, kThreads, std::int64_t{kThreads * sizeof(LargestElement)},
-         stream, job.sums, job.largest, pieces, tensor.watched);
+  const auto look_with = [&]<class R>(const R& rule) {
+    auto job = cuda::make_watch(rule, static_cast<const R*>(completed.get()), tensor.args.roles, tensor.peaks,
+                                device_table);
+    const std::int64_t pieces = units(job);
+    constexpr std::int64_t kBytes = 8 * kWatched + cuda::kLargest * sizeof(LargestElement);
+    StreamMemory room(std::max<std::int64_t>(1, pieces) * kBytes, stream);
+    job.sums = static_cast<double*>(room.data());
+    job.largest = reinterpret_cast<LargestElement*>(job.sums + kWatched * pieces);
+    run<cuda::kSumPhases>(job, stream);
+    launch(finish_watch, kWatched + cuda::kLargest, kThreads, std::int64_t{kThreads * sizeof(LargestElement)},
+           stream, job.sums, job.largest, pieces, tensor.watched);
+  };
+  std::visit(look_with, tensor.rule);
 }
 
-// To look moves variances of rows on, as the update does.
-void only_look(const TensorUpdate& tensor, Stream stream) {
-  if (tensor.watched == nullptr) return;
+void update_with(const TensorUpdate& tensor, const void* completed, Stream stream) {
   std::visit(
-      [&](const auto& rule) {
-        look(rule, Completed(rule, tensor.args, nullptr, stream).get(), tensor, stream);
-      },
-      tensor.rule);
-}
-
-void update_once(const TensorUpdate& tensor, Stream stream) {
-  std::visit(
-      [&](const auto& rule) {
+      [&]<class R>(const R& rule) {
         auto job = cuda::make_update(rule, tensor.args, tensor.storable, device_table);
-        const Completed completed(rule, tensor.args, tensor.storable, stream);
-        job.completed = completed.get();
-        look(rule, completed.get(), tensor, stream);
+        job.completed = static_cast<const R*>(completed);
         run_with_next_steps(job, stream);
       },
       tensor.rule);
+}
+void update_once(const TensorUpdate& tensor, Stream stream) {
+  const Completed completed(tensor, stream);
+  look(tensor, completed, stream);
+  update_with(tensor, completed.get(), stream);
 }
 
 }  // namespace
@@ -362,21 +363,25 @@ void CudaDevice::clear(const RoleView& accumulator) {
   }
 }
 
-// Steps of rows are chosen over a whole tensor, and first passes go over one: units on their own cannot.
+// Steps of rows are chosen over a whole tensor, and so are variances of rows: units on their own cannot.
 static bool needs_whole(const TensorUpdate& tensor) {
-  const RoleArray<RoleView>& roles = tensor.args.roles;
-  const auto has_steps_of_rows = [](const RoleView& role) {
+  const auto has_rows = [](const RoleView& role) {
     return role.codes != nullptr && is_packed(role.codec.format) && !has_blocks(role.codec);
   };
-  return std::any_of(std::begin(roles.of), std::end(roles.of), has_steps_of_rows) ||
-         std::visit([&](const auto& rule) { return has_first_pass(rule, roles); }, tensor.rule);
+  const RoleArray<RoleView>& roles = tensor.args.roles;
+  return roles[Role::kRowVariance].codes != nullptr || std::any_of(roles.begin(), roles.end(), has_rows);
 }
 
 void CudaDevice::update(std::span<const TensorUpdate> tensors) {
   const auto counted = [&](const TensorUpdate& tensor) {
-    update_counted(*this, host_, tensor, [&] { only_look(tensor, stream()); });
+    // To look moves variances of rows on, as the update does.
+    update_counted(*this, host_, tensor, [&] {
+      if (tensor.watched != nullptr) look(tensor, Completed(tensor, stream()), stream());
+    });
   };
   std::vector<TensorUpdate> together;
+  std::deque<Completed> rooms;
+  std::vector<const void*> completed;
   for (const TensorUpdate& tensor : tensors) {
     if (is_orthogonal(tensor.rule)) {
       begin(tensor.storable, stream());
@@ -396,15 +401,15 @@ void CudaDevice::update(std::span<const TensorUpdate> tensors) {
       begin(tensor.storable, stream());
       update_once(tensor, stream());
     } else {
-      only_look(tensor, stream());
+      look(tensor, rooms.emplace_back(tensor, stream()), stream());
       together.push_back(tensor);
-      together.back().watched = nullptr;
+      completed.push_back(rooms.back().get());
     }
   }
-  if (together.empty() || fast::update(together, stream())) return;
-  for (const TensorUpdate& tensor : together) {
-    begin(tensor.storable, stream());
-    update_once(tensor, stream());
+  if (together.empty() || fast::update(together, completed, stream())) return;
+  for (std::size_t i = 0; i < together.size(); ++i) {
+    begin(together[i].storable, stream());
+    update_with(together[i], completed[i], stream());
   }
 }
 

@@ -2,11 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <iterator>
 
 #include "kernels/cpu.h"
 #include "kernels/cpu/packed/rule_loops.h"
 #include "kernels/cpu/tile.h"
+#include "kernels/formats/presets.h"
 #include "lpmm/memory/optimizer_config.h"
 #include "lpmm/memory/policy.h"
 #include "lpmm/memory/roles.h"
@@ -17,18 +17,13 @@
 namespace lpmm {
 namespace {
 
-// These are there to compare with; the tile loops serve them, and the program compiles faster. Any other
-// preset has a row in kernels/cpu/packed/fused.h.
-constexpr std::string_view kByTiles[] = {"bnb8",   "bnb8-2048", "thu4",  "thu4-factor", "ao4",
-                                         "ao-fp8", "solo2",     "muon8", "adam-mini8",  "flash"};
-
 TEST(FusedPresets, EachHasItsLoops) {
   if (kSanitized) GTEST_SKIP() << "sanitizers see fewer loops";
   if (!std::string(kernels::simd_level()).starts_with("avx")) GTEST_SKIP() << "no AVX2 here";
   alignas(64) std::uint8_t codes[64] = {};
   std::uint16_t steps[4] = {};
-  for (const std::string_view preset : preset_names()) {
-    const bool is_fused = std::find(std::begin(kByTiles), std::end(kByTiles), preset) == std::end(kByTiles);
+  for (const Preset& row : kPresets) {
+    const std::string_view preset = row.name;
     for (const std::string_view name : rule_names()) {
       OptimizerConfig optimizer;
       optimizer.rule = *RuleName::find(name);
@@ -48,8 +43,7 @@ TEST(FusedPresets, EachHasItsLoops) {
           rule, [&](const auto&, const auto& loops) { return loops.fused(roles) != nullptr; });
       // Whose states depend on the tensor, the tile loops do.
       const bool has_columns = roles[Role::kColumnVariance].codes != nullptr;
-      EXPECT_EQ(has_loop, !has_columns && (is_fused || !packs))
-          << preset << " with " << name << ": give the preset a row in fused.h, or name it in kByTiles";
+      EXPECT_EQ(has_loop, !has_columns && (row.is_fused || !packs)) << preset << " with " << name;
       const Role folded =
           folds_into_momentum(policy, optimizer, tensor) ? Role::kMomentum : Role::kAccumulator;
       const bool is_half = policy.specs[folded].format.map == Map::kBf16;  // which no preset of ours has

@@ -165,8 +165,6 @@ TEST(Program, LearnsTheSameBitsWithOneTwoThreeThreads) {
 // Our own loops at every instruction set, tiles and activations both; the library's products stay as they
 // are.
 TEST(Program, LearnsTheSameBitsWithEveryInstructionSet) {
-  int sets = 0;
-  const char* const* names = kernels::simd_levels(&sets);
   for (const Compute compute : {Compute::kFp32, Compute::kBf16}) {
     const std::vector<Floats> best = short_run(compute, 2);
     for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
@@ -174,9 +172,9 @@ TEST(Program, LearnsTheSameBitsWithEveryInstructionSet) {
       EXPECT_EQ(best, short_run(compute, 2)) << hwy::TargetName(target);
     }
     hwy::SetSupportedTargetsForTest(0);
-    for (int i = 0; i < sets; ++i) {
-      kernels::use_simd_level(names[i]);
-      EXPECT_EQ(best, short_run(compute, 2)) << names[i];
+    for (const char* const level : kernels::simd_levels()) {
+      kernels::use_simd_level(level);
+      EXPECT_EQ(best, short_run(compute, 2)) << level;
     }
     kernels::use_simd_level("");
   }

@@ -1,26 +1,25 @@
-// The rules' loops in vectors, compiled once per set of instructions (Highway): AVX2 and AVX-512.
+// The loops of one set of instructions, which the file that includes this has named as HWY_TARGET.
+#pragma once
+
 #include <cstddef>
 #include <type_traits>
 #include <utility>
 
-#include "kernels/cpu/instruction_sets.h"
-#include "kernels/cpu/packed/rule_loops.h"
-#include "kernels/rules/watched.h"
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/packed/rules_simd.cpp"
-#include "hwy/foreach_target.h"
-//
-#include "hwy/highway.h"
-
+#include "kernels/cpu/packed/fused_fold-inl.h"
 #include "kernels/cpu/packed/fused_update-inl.h"
 #include "kernels/cpu/packed/numbers-inl.h"
+#include "kernels/cpu/packed/rule_loops.h"
+#include "kernels/cpu/sets/instruction_sets.h"
+#include "kernels/cpu/tile_decode-inl.h"
+#include "kernels/cpu/tile_encode-inl.h"
+#include "kernels/cpu/tile_loops-inl.h"
+#include "kernels/cpu/tile_noise-inl.h"
 #include "kernels/cpu/tile_vectors-inl.h"
+#include "kernels/rules/watched.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace lpmm::kernels {
 namespace HWY_NAMESPACE {
-#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
 
 HWY_INLINE Number load_number(const float* HWY_RESTRICT from) {
   return each_vector([&](int i) { return hn::Load(DF(), from + i * kLanes); });
@@ -96,29 +95,17 @@ struct Loops {
   }
 };
 
-const RuleLoops* rule_loops_here() {
-  static constexpr RuleLoops kLoops = make_rule_loops<Loops>(std::type_identity<Rule>());
-  return &kLoops;
+InstructionSet instruction_set() {
+  static constexpr const char* kName = HWY_TARGET == HWY_AVX3   ? "avx512"
+                                       : HWY_TARGET == HWY_AVX2 ? "avx2"
+                                                                : "neon";
+  static constexpr TileKernels kTile = {kName,       lines,   draw,      decode,      decode_bf16,
+                                        encode,      largest, smallest,  raise_peaks, add_scaled,
+                                        square_sums, to_bf16, from_bf16, fused_fold};
+  static constexpr RuleLoops kRules = make_rule_loops<Loops>(std::type_identity<Rule>());
+  return {&kTile, &kRules};
 }
 
-#endif
 }  // namespace HWY_NAMESPACE
 }  // namespace lpmm::kernels
 HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
-namespace lpmm::kernels {
-
-std::vector<const RuleLoops*> simd_rule_loops() {
-  std::vector<const RuleLoops*> sets;
-#if HWY_TARGETS & HWY_AVX3
-  if (has_avx512()) sets.push_back(N_AVX3::rule_loops_here());
-#endif
-#if HWY_TARGETS & HWY_AVX2
-  if (has_avx2()) sets.push_back(N_AVX2::rule_loops_here());
-#endif
-  return sets;
-}
-
-}  // namespace lpmm::kernels
-#endif
