@@ -19,6 +19,7 @@ namespace {
 constexpr std::size_t kListed = 6;  // widths that are listed one by one
 constexpr std::string_view kRowName = "row", kRank1Name = "rank1", kFp32StepName = "step32";
 constexpr int kUsualBlock = 128;
+constexpr std::array<std::string_view, 3> kModeNames = {"moving", "sticky", "floored"};  // by StepMode
 
 // "a, b or c"
 template <class Names>
@@ -34,8 +35,8 @@ std::string part_choices() {
   for (int block = kSmallestBlock; block <= kLargestBlock; block *= 2) {
     blocks.push_back(std::to_string(block));
   }
-  return fmt::format("blockN with N = {}, {} or {}; {}; {}; moving or sticky", fmt::join(blocks, ", "),
-                     kRowName, kRank1Name, kFp32StepName, alternatives(kRoundingNames));
+  return fmt::format("blockN with N = {}, {} or {}; {}; {}; {}", fmt::join(blocks, ", "), kRowName,
+                     kRank1Name, kFp32StepName, alternatives(kRoundingNames), alternatives(kModeNames));
 }
 
 // "bad spec: why\n  text\n     ^^^\n  expected ..."
@@ -135,6 +136,7 @@ struct SpecParser {
   void read_part(std::string_view part) {
     const bool packed = is_packed(spec.format);
     const auto named = std::find(kRoundingNames.begin(), kRoundingNames.end(), part);
+    const auto mode = std::find(kModeNames.begin(), kModeNames.end(), part);
     if (part.starts_with("block")) {
       once(has_scaling, packed, "block");
       spec.block = 0;
@@ -158,9 +160,9 @@ struct SpecParser {
         refuse(fmt::format("{} rounds for 1 / sqrt of a value, and {} has 0", part, name),
                alternatives(kCommonRoundings));
       }
-    } else if (part == "moving" || part == "sticky") {
+    } else if (mode != kModeNames.end()) {
       once(has_mode, packed, "step");
-      spec.step_mode = part == "moving" ? StepMode::kMoving : StepMode::kSticky;
+      spec.step_mode = static_cast<StepMode>(mode - kModeNames.begin());
       if (spec.step_mode == StepMode::kSticky && !has_sticky_steps(spec.format)) {
         refuse(fmt::format("{} has no sticky step: its second largest value is about half its range", name),
                "moving");
@@ -183,6 +185,9 @@ Spec parse_spec(std::string_view text) {
     end = std::min(text.find(':', parser.at), text.size());
     parser.length = end - parser.at;
     parser.read_part(text.substr(parser.at, parser.length));
+  }
+  if (parser.spec.step_mode == StepMode::kFloored && parser.spec.step_bits != 32) {
+    parser.refuse("floored steps of 16 bits", "floored with step32");
   }
   return parser.spec;
 }
@@ -213,7 +218,9 @@ std::string to_string(const Spec& spec) {
   if (is_packed(spec.format)) text += ":" + scaling_name(spec);
   if (spec.step_bits == 32) text += fmt::format(":{}", kFp32StepName);
   if (spec.format.map != Map::kFp32) text += fmt::format(":{}", to_string(spec.rounding));
-  if (spec.step_mode == StepMode::kSticky) text += ":sticky";
+  if (spec.step_mode != StepMode::kMoving) {
+    text += fmt::format(":{}", kModeNames[static_cast<std::size_t>(spec.step_mode)]);
+  }
   return text;
 }
 
