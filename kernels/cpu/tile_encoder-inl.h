@@ -201,12 +201,13 @@ struct Encoder : ZoneColumns<kCoding> {
   }
 
   HWY_INLINE void squares(const RowsF& x, const RowsI& draw, RowsI& code) const {
-    const VF last = to_float(neighbours.last);
+    const VF last = to_float(hn::Add(neighbours.last, set(kStochastic ? 0 : 1)));
     each([&](int i) {
       // The root of a negative value is NaN, and the larger of the two is then 0.
       const VF place = hn::Max(hn::Mul(hn::Sqrt(x[i]), inverse_root), hn::Zero(DF()));
-      code[i] = truncate_to_int(hn::Min(place, last));
+      code[i] = truncate_to_int(hn::Min(kStochastic ? place : hn::Add(place, set(0.5F)), last));
     });
+    if constexpr (!kStochastic) return;
     each([&](int i) {
       const VI lower = hn::Add(code[i], minus_one_where(hn::Gt(neighbours.at(code[i]), x[i])));
       code[i] = hn::Max(lower, hn::Zero(DI()));

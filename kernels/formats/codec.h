@@ -149,7 +149,7 @@ LPMM_HD std::uint16_t covering_step(float largest, float map_limit) {
 LPMM_HD std::uint16_t next_step(float limit, StepMode mode, float largest, std::uint16_t old_step) {
   if (largest == 0.0F) return 0;
   if (largest > kMaxMagnitude) largest = kMaxMagnitude;
-  if (mode == StepMode::kMoving) return covering_step(largest, limit);
+  if (mode != StepMode::kSticky) return covering_step(largest, limit);
   const float range = bf16_to_float(old_step) * limit;
   if (largest <= range && largest >= kStickySlack * range) return old_step;
   return covering_step(largest * kStickyRoom, limit);

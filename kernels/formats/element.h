@@ -5,8 +5,9 @@
 // neighbour to the upper one when u >= 1 - fraction, the fraction measured in the value: unbiased to half a
 // unit of its last bit (2^-16 of a gap; 2^-13 for softsign and the maps of zones, 2^-14 beside an entry of
 // square roots). Round-to-nearest takes even codes at a tie of `int` and `lin0` and the larger magnitude at a
-// tie of the others. A value that is exactly a decoded code returns that code under any rounding, for any
-// draw. What lies below the smallest value of a zero-free format is stored as that value.
+// tie of the others; of `sqrt` it takes the nearest root. A value that is exactly a decoded code returns that
+// code under any rounding, for any draw. What lies below the smallest value of a zero-free format is stored
+// as that value.
 #pragma once
 
 #include <cmath>
@@ -169,17 +170,20 @@ LPMM_HD std::int32_t encode_log(Format f, MapTable table, float x, float step, R
   return k + (goes_up(table.values[k] * step, table.values[k + 1] * step, x, rounding, draw) ? 1 : 0);
 }
 
-// The root leads to the lower neighbour or to one beside it, which comparisons mend.
+// The root leads to the lower neighbour or to one beside it, which comparisons mend. `rn` takes the nearest
+// root, as FlashOptim does, not the nearest value: of what lies below the first entry, less becomes 0.
 LPMM_HD std::int32_t encode_squares(Format f, MapTable table, float x, float step, bool stochastic,
                                     std::uint32_t draw) {
-  const Rounding rounding = stochastic ? Rounding::kStochastic : Rounding::kNearest;
   const std::int32_t last = (1 << f.bits) - 2;
   const float root = x > 0.0F ? sqrtf(x) : 0.0F;
-  std::int32_t k = static_cast<std::int32_t>(root * (static_cast<float>(last + 1) / sqrtf(step)));
+  const float place = root * (static_cast<float>(last + 1) / sqrtf(step));
+  std::int32_t k = static_cast<std::int32_t>(stochastic ? place : place + 0.5F);
+  if (!stochastic) return k > last ? last + 1 : k;
   k = k > last ? last : k;
   if (k > 0 && table.values[k] * step > x) --k;
   if (k < last && x >= table.values[k + 1] * step) ++k;
-  return k + (goes_up(table.values[k] * step, table.values[k + 1] * step, x, rounding, draw) ? 1 : 0);
+  const float a = table.values[k] * step, b = table.values[k + 1] * step;
+  return k + (goes_up(a, b, x, Rounding::kStochastic, draw) ? 1 : 0);
 }
 
 // `ur` and `ar` on the other zero-free maps: between the neighbours to which a draw of 0 leads, or nearly.

@@ -220,8 +220,8 @@ LPMM_HD constexpr Rounding law_of(Rounding rounding) {
 
 // When a block's step may change on a write. Moving: chosen afresh each time. Sticky: kept until the block
 // overflows it or falls far below its range (kernels/formats/codec.h), so that an untouched code stays
-// exactly on its grid.
-enum class StepMode : std::uint8_t { kMoving, kSticky };
+// exactly on its grid. Floored: moving, but as if a block had a value of 1e-12 at least, as in torchao.
+enum class StepMode : std::uint8_t { kMoving, kSticky, kFloored };
 
 // The elements that share a step. Blocks; the rows of a matrix; or its rows and its columns, where an element
 // takes the smaller step of the two (rank-1 normalization, arXiv 2309.01507). A tensor of more dimensions is

@@ -44,6 +44,8 @@ LPMM_HD float stored_step(const Codec& c, const std::uint16_t* steps, std::int64
 // The step that covers the largest magnitude of a block, row or column: bf16 rounded up, or the smallest fp32
 // number, which is the magnitude itself where the map ends at 1.
 LPMM_HD float covering_step(const Codec& c, float largest) {
+  constexpr float kFloor = 1e-12F;  // torchao's
+  if (c.step_mode == StepMode::kFloored && largest < kFloor) largest = kFloor;
   if (largest == 0.0F) return 0.0F;
   const float limit = map_limit(c.format);
   if (largest > kMaxMagnitude) largest = kMaxMagnitude;

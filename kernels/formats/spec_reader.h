@@ -19,6 +19,8 @@ namespace lpmm {
 inline constexpr std::array<std::string_view, 5> kRoundingNames = {"rn", "sr", "qr", "ur",
                                                                    "ar"};  // by Rounding
 static_assert(static_cast<int>(Rounding::kAverage) + 1 == std::size(kRoundingNames));
+inline constexpr std::array<std::string_view, 3> kModeNames = {"moving", "sticky", "floored"};  // by StepMode
+static_assert(static_cast<int>(StepMode::kFloored) + 1 == std::size(kModeNames));
 inline constexpr int kSmallestBlock = 64, kLargestBlock = 4096;  // and the powers of two between
 inline constexpr int kUsualBlock = 128;
 inline constexpr std::string_view kRowName = "row", kRank1Name = "rank1", kFp32StepName = "step32";
@@ -56,7 +58,8 @@ enum class SpecMistake : std::uint8_t {
   kSticky,
   kNoPart,
   kRangeInStep,  // the format keeps the range of a block there
-  kStickyApart
+  kStickyApart,
+  kFloored
 };
 
 // The codec of a spec, or its first mistake, which is in the part from `at` on.
@@ -78,6 +81,7 @@ class SpecReader {
       part = text.substr(at, text.find(':', at) - at);
       read_part();
     }
+    if (codec.step_mode == StepMode::kFloored && codec.step_bits != 32) refuse(SpecMistake::kFloored);
   }
 
  private:
@@ -99,6 +103,7 @@ class SpecReader {
   constexpr void read_part() {
     const bool packed = is_packed(codec.format);
     const auto named = std::find(kRoundingNames.begin(), kRoundingNames.end(), part);
+    const auto mode = std::find(kModeNames.begin(), kModeNames.end(), part);
     if (part.starts_with("block")) {
       once(has_scaling_, packed, "block");
       codec.block = 0;
@@ -119,11 +124,12 @@ class SpecReader {
       once(has_rounding_, codec.format.map != Map::kFp32, "rounding");
       codec.rounding = static_cast<Rounding>(named - kRoundingNames.begin());
       if (!can_round(codec.format.map, codec.rounding)) refuse(SpecMistake::kRounding);
-    } else if (part == "moving" || part == "sticky") {
+    } else if (mode != kModeNames.end()) {
       once(has_mode_, packed, "step");
-      if (part == "sticky") codec.step_mode = StepMode::kSticky;
+      codec.step_mode = static_cast<StepMode>(mode - kModeNames.begin());
       // The compiler has no tables to see it; the specs that it reads are read at run time too.
-      if (!std::is_constant_evaluated() && part == "sticky" && !has_sticky_steps(codec.format)) {
+      if (!std::is_constant_evaluated() && codec.step_mode == StepMode::kSticky &&
+          !has_sticky_steps(codec.format)) {
         refuse(SpecMistake::kSticky);
       }
     } else {

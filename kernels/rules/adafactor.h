@@ -68,7 +68,7 @@ struct Adafactor {
   static constexpr double kLearningRate = 0.01;  // torch.optim.Adafactor
   static constexpr std::string_view kHelp =
       "Adafactor: steps are a share of the tensor, with a variance per row and column and by default no "
-      "momentum; weight decay pulls on the weights";
+      "momentum; weight decay pulls on the weights by the learning rate, not by its share of the tensor";
   static constexpr std::array kStates = {Role::kMomentum, Role::kVariance, Role::kRowVariance,
                                          Role::kColumnVariance};
 

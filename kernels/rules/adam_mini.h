@@ -29,7 +29,7 @@ struct AdamMini : AdamAverages {
   static constexpr double kLearningRate = 1e-3;  // the authors'
   static constexpr std::string_view kHelp =
       "AdamW with one variance per row of a matrix, and per vector, in nearly no memory; weight decay pulls "
-      "on the weights";
+      "on the weights, of norms and biases too";
   static constexpr std::array kStates = {Role::kMomentum, Role::kRowVariance};
 
   struct Settings {

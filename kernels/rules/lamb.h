@@ -76,7 +76,7 @@ struct Lamb : AdamAverages {
               "a tensor counts as no longer than this; 0: any length"),
       Setting("trust_clip", &Settings::trust_clip, "no step longer than Adam's (LAMBC)"),
       Setting("adapt_vectors", &Settings::adapt_vectors,
-              "biases and norms take steps as long as they are, too"),
+              "biases and norms take steps as long as they are, too; apex and timm adapt whatever decays"),
   };
   static constexpr std::string_view kNoFeedback =
       "a step is as long as its tensor times the rate, however long the "

@@ -59,8 +59,8 @@ struct Lars {
   static constexpr std::string_view kName = "lars";
   static constexpr double kLearningRate = 1.0;  // timm
   static constexpr std::string_view kHelp =
-      "LARS: SGD whose steps are a share of the tensor, for large batches, at rates of 1 and more; weight "
-      "decay is added to the gradient";
+      "LARS: SGD whose steps are a share of the tensor, for large batches, at rates of 1 and more, which are "
+      "no part of the momentum; weight decay is added to the gradient";
   static constexpr std::array kStates = {Role::kMomentum};
 
   struct Settings {

@@ -64,7 +64,7 @@ struct LarsClip {
       Setting("max_share", &Settings::max_share, kAboveZero,
               "steps are cut to this share of the tensor, times the learning rate"),
       Setting("adapt_vectors", &Settings::adapt_vectors,
-              "biases and norms take steps as long as they are, too"),
+              "biases and norms are cut, too, as bitsandbytes does"),
   };
   static constexpr std::string_view kNoFeedback =
       "steps are cut anew each time, so how far a change of the momentum moves a weight is not known";

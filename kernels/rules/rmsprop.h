@@ -67,7 +67,9 @@ struct RmsProp {
       Setting("alpha", &Settings::alpha, kBelowOne, "share of the variance that stays"),
       Setting("epsilon", &Settings::epsilon, kAboveZero, "added to the root of the variance"),
       Setting("momentum", &Settings::momentum, kBelowOne, "share of the momentum that stays; 0: none"),
-      Setting("centered", &Settings::centered, "divide by the spread of gradients around their average"),
+      Setting("centered", &Settings::centered,
+              "divide by the spread of gradients around their average, at least a quarter of their root mean "
+              "square"),
   };
   static constexpr std::string_view kMomentumSetting = "momentum";
   static constexpr std::string_view kNoAccumulation = kVarianceNeedsGradient;

@@ -69,7 +69,8 @@ std::int64_t first_pass_bytes(std::span<const TensorInfo> tensors, const Policy&
     std::int64_t bytes = 0;
     for (const Role role : kEveryRole) {
       if (!has_role(policy, optimizer, t, role)) continue;
-      if (role == Role::kColumnVariance) bytes += column_sum_bytes(t.traits().rows, t.traits().columns);
+      if (role == Role::kColumnVariance)
+        bytes += column_sum_bytes(t.values(Role::kRowVariance), t.values(role));
       if (!has_blocks(specs[role])) {
         bytes += static_cast<std::int64_t>(sizeof(float)) * steps_of(specs[role], t.elements());
       }

@@ -31,8 +31,7 @@ void check_rate(double learning_rate) {
 }
 
 bool has_setting(const OptimizerConfig& config, SettingKey key) {
-  const std::vector<SettingRow>& settings = rule_row(config.rule).settings;
-  return std::any_of(settings.begin(), settings.end(), [&](const SettingRow& s) { return s.key == key; });
+  return find_setting(rule_row(config.rule), key) != nullptr;
 }
 
 std::string why_no_setting(const std::string& setting, SettingKey key, RuleName rule,
@@ -44,10 +43,8 @@ std::string why_no_setting(const std::string& setting, SettingKey key, RuleName 
 }
 
 double setting(const OptimizerConfig& config, SettingKey key) {
-  const std::vector<SettingRow>& settings = rule_row(config.rule).settings;
-  const auto found =
-      std::find_if(settings.begin(), settings.end(), [&](const auto& s) { return s.key == key; });
-  if (found == settings.end()) {
+  const SettingRow* const found = find_setting(rule_row(config.rule), key);
+  if (found == nullptr) {
     throw std::logic_error(fmt::format("{} has no setting {}", config.rule.text(), key.text()));
   }
   const double* given = config.settings.find(key.text());

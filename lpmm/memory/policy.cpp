@@ -201,8 +201,10 @@ std::int64_t TensorInfo::elements() const {
 
 std::int64_t TensorInfo::values(Role role) const {
   const Extent extent = kRoleRows[role].extent;
-  if (extent == Extent::kElements) return elements();
-  return extent == Extent::kRows ? traits().rows : traits().columns;
+  const std::int64_t all = elements();
+  if (extent == Extent::kElements || shape.size() <= 1) return extent == Extent::kRows ? 1 : all;
+  const auto first = std::find_if(shape.begin(), shape.end() - 2, [](std::int64_t e) { return e != 1; });
+  return extent == Extent::kRows ? *first : *first == 0 ? 0 : all / *first;
 }
 
 TensorTraits TensorInfo::traits() const {

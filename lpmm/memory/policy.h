@@ -31,6 +31,7 @@ struct TensorInfo {
   bool fp32_states = false;
   std::int64_t elements() const;
   // The number of values that the role has: for elements, rows or columns; rows may share them (roles.h).
+  // Leading dimensions of 1 do not count there: 1 x 197 x 768 has 197 rows.
   std::int64_t values(Role role) const;
   TensorTraits traits() const;
 };

@@ -126,6 +126,12 @@ const RuleRow& rule_row(RuleName name) {
   return rows()[name.index()];
 }
 
+const SettingRow* find_setting(const RuleRow& row, SettingKey key) {
+  const auto found = std::find_if(row.settings.begin(), row.settings.end(),
+                                  [&](const SettingRow& s) { return s.key == key; });
+  return found != row.settings.end() ? &*found : nullptr;
+}
+
 const std::vector<SettingRow>& all_settings() {
   static const std::vector<SettingRow> kAll = [] {
     std::vector<SettingRow> all;
@@ -144,9 +150,7 @@ const std::vector<SettingRow>& all_settings() {
 std::vector<std::string_view> rules_with(SettingKey key) {
   std::vector<std::string_view> names;
   for (const RuleRow& row : rows()) {
-    if (std::any_of(row.settings.begin(), row.settings.end(), [&](const auto& s) { return s.key == key; })) {
-      names.push_back(row.name);
-    }
+    if (find_setting(row, key) != nullptr) names.push_back(row.name);
   }
   return names;
 }

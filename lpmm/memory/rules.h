@@ -129,6 +129,9 @@ struct RuleRow {
 
 const RuleRow& rule_row(RuleName name);
 
+// Its setting of that key; null: it has none.
+const SettingRow* find_setting(const RuleRow& row, SettingKey key);
+
 // Every setting once, in the order of the first rule that has it: keys and ranges are those of all rules that
 // have it, defaults may differ.
 const std::vector<SettingRow>& all_settings();

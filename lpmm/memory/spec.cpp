@@ -32,8 +32,8 @@ std::string part_choices() {
   for (int block = kSmallestBlock; block <= kLargestBlock; block *= 2) {
     blocks.push_back(std::to_string(block));
   }
-  return fmt::format("blockN with N = {}, {} or {}; {}; {}; moving or sticky", fmt::join(blocks, ", "),
-                     kRowName, kRank1Name, kFp32StepName, alternatives(kRoundingNames));
+  return fmt::format("blockN with N = {}, {} or {}; {}; {}; {}", fmt::join(blocks, ", "), kRowName,
+                     kRank1Name, kFp32StepName, alternatives(kRoundingNames), alternatives(kModeNames));
 }
 
 }  // namespace
@@ -106,6 +106,8 @@ Explained explain(const SpecReader& read) {
     case SpecMistake::kStickyApart:
       return {fmt::format("{} and sticky: such steps are chosen afresh at every write", read.apart),
               "moving"};
+    case SpecMistake::kFloored:
+      return {"floored steps of 16 bits", "floored with step32"};
   }
   return {};
 }
@@ -149,7 +151,9 @@ std::string to_string(const Spec& spec) {
   if (is_packed(spec.format)) text += ":" + scaling_name(spec);
   if (spec.step_bits == 32) text += fmt::format(":{}", kFp32StepName);
   if (spec.format.map != Map::kFp32) text += fmt::format(":{}", to_string(spec.rounding));
-  if (spec.step_mode == StepMode::kSticky) text += ":sticky";
+  if (spec.step_mode != StepMode::kMoving) {
+    text += fmt::format(":{}", kModeNames[static_cast<std::size_t>(spec.step_mode)]);
+  }
   return text;
 }
 

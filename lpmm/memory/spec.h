@@ -1,8 +1,9 @@
 // A spec says how one role is stored, as text:
-// FORMAT[:blockN|row|rank1][:step32][:rn|sr|qr|ur|ar][:moving|sticky], for example
+// FORMAT[:blockN|row|rank1][:step32][:rn|sr|qr|ur|ar][:moving|sticky|floored], for example
 // "int12:block128:sr:sticky", "ude8:block256:rn" or "lin04:rank1:step32:rn". bf16 takes a rounding only, fp32
 // nothing. row and rank1: steps of rows, or of rows and columns (Scaling in kernels/formats/format.h), and
-// step32: steps in fp32, are for states; such steps are not sticky, and log0 has none of them.
+// step32: steps in fp32, are for states; such steps are not sticky, and log0 has none of them. floored: such
+// steps that count a block's largest value as 1e-12 at least, with step32.
 #pragma once
 
 #include <array>

@@ -115,7 +115,7 @@ std::string growing_variance(const StoredState& state) {
   const Spec spec = state.spec(Role::kVariance);
   if (!rule_row(state.optimizer.rule).variance_grows || spec.format.map == Map::kFp32) return {};
   const bool loses = spec.rounding == Rounding::kNearest, in_update = is_of_variance(spec.rounding);
-  const bool moves = is_packed(spec.format) && spec.step_mode == StepMode::kMoving && spec.format.bits <= 4;
+  const bool moves = is_packed(spec.format) && spec.step_mode != StepMode::kSticky && spec.format.bits <= 4;
   if (!loses && !in_update && !moves) return {};
   return fmt::format(
       "the variance of {} is stored as {}, and that of {} is a sum that only grows: {}; use "

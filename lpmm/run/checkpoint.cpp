@@ -164,8 +164,13 @@ void check_tensors(const SafetensorsFile& file, const Metadata& expected,
     if (entry == nullptr && part.is_optional) continue;
     if (entry == nullptr) refuse(fmt::format("tensor {} is missing", part.name));
     if (entry->dtype != part.dtype || entry->shape != part.shape) {
-      refuse(fmt::format("tensor {} is {} [{}], this run expects {} [{}]", part.name, entry->dtype,
-                         fmt::join(entry->shape, ", "), part.dtype, fmt::join(part.shape, ", ")));
+      const bool is_of_rows = part.name.ends_with(kRoleRows[Role::kRowVariance].name);
+      refuse(fmt::format("tensor {} is {} [{}], this run expects {} [{}]{}", part.name, entry->dtype,
+                         fmt::join(entry->shape, ", "), part.dtype, fmt::join(part.shape, ", "),
+                         is_of_rows
+                             ? "; programs of November 2026 and earlier took a leading dimension of 1 for "
+                               "a row: begin a new run from these weights with train.init"
+                             : ""));
     }
   }
   for (const SafetensorsEntry& e : file.entries()) {

@@ -79,13 +79,13 @@ std::vector<std::int64_t> shape_of(const SafetensorsFile& file, const std::strin
   return shape;
 }
 
-// How many values a role has; rows may share them, and only the file knows.
+// How many values a role has. Of rows and columns only the file knows: rows may share them, and a leading
+// dimension of 1 was a row once.
 std::int64_t values_in(const SafetensorsFile& file, const CheckpointTensor& tensor, Role role) {
-  const std::int64_t most = TensorInfo{tensor.name, tensor.shape}.values(role);
-  if (kRoleRows[role].extent != Extent::kRows) return most;
+  const TensorInfo info{tensor.name, tensor.shape};
   const SafetensorsEntry* entry = file.find(role_name(tensor.name, role));
-  return entry != nullptr && entry->shape.size() == 1 && entry->shape[0] > 0 ? std::min(entry->shape[0], most)
-                                                                             : most;
+  const bool is_list = !is_per_element(role) && entry != nullptr && entry->shape.size() == 1;
+  return is_list && entry->shape[0] > 0 ? std::min(entry->shape[0], info.elements()) : info.values(role);
 }
 
 // Adds one role of a tensor, whose parts the file must have; their names go to `seen`.

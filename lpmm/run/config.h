@@ -109,10 +109,11 @@ struct ConfigDifference {
 };
 std::vector<ConfigDifference> differences(const RunConfig& first, const RunConfig& second);
 
-// Every key that a file may have, in order; those of lists as "memory.override.pattern".
+// Every key that a file may have, in order; those of lists as "memory.override.pattern". With a rule, its
+// settings and defaults; else those of all rules, and where their defaults differ, the help has them.
 struct ConfigKey {
   std::string name, default_value, range, help;  // the value as TOML; empty: none
 };
-std::vector<ConfigKey> all_config_keys();
+std::vector<ConfigKey> all_config_keys(std::optional<RuleName> rule = {});
 
 }  // namespace lpmm

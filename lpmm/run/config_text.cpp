@@ -43,11 +43,32 @@ std::string range_of(const ModelSetting& s) {
   return std::holds_alternative<std::int64_t>(s.standard) ? range : "list, each " + range;
 }
 
+// The texts of some rules, each with the rules that have it: "1e-08 with adam, adamw; 1e-06 with lamb".
+struct TextsOfRules {
+  std::vector<std::pair<std::string, std::vector<std::string_view>>> all;
+
+  template <class Text>
+  TextsOfRules(std::span<const std::string_view> rules, const Text& text_of) {
+    for (const std::string_view rule : rules) {
+      const std::string text = text_of(rule_row(RuleName::find(rule).value()));
+      auto found = std::find_if(all.begin(), all.end(), [&](const auto& t) { return t.first == text; });
+      if (found == all.end()) found = all.insert(found, {text, {}});
+      found->second.push_back(rule);
+    }
+  }
+  std::string said(fmt::format_string<const std::string&, std::string> each) const {
+    std::vector<std::string> parts;
+    for (const auto& [text, rules] : all) parts.push_back(fmt::format(each, text, join(rules)));
+    return fmt::format("{}", fmt::join(parts, "; "));
+  }
+};
+
 // Collects (section, key, value) in order; lists of tables become inline tables of one line each.
 class Writer {
  public:
-  // `lists_all`: also what has no value, and the keys of a list in place of its items.
-  explicit Writer(bool lists_all) : lists_all_(lists_all) {}
+  // `lists_all`: also what has no value, and the keys of a list in place of its items. `all_rules`: settings
+  // of all rules, not of the one that is chosen.
+  explicit Writer(bool lists_all, bool all_rules = false) : lists_all_(lists_all), all_rules_(all_rules) {}
   std::vector<Line> lines;
 
   void section(std::string_view name) { section_ = name; }
@@ -85,26 +106,32 @@ class Writer {
     add(key, at == names.end() ? "" : toml_string(at->first), join(words), help);
   }
   void learning_rate(const OptimizerConfig& o, double low, double high, std::string_view help) {
-    if (!lists_all_) return number("learning_rate", peak_rate(o), low, high, help);
-    std::map<double, std::vector<std::string_view>> rules;  // by the rate that they take
-    for (const std::string_view name : rule_names()) {
-      rules[rule_row(RuleName::find(name).value()).learning_rate].push_back(name);
-    }
-    std::vector<std::string> rates;
-    for (const auto& [rate, names] : rules) rates.push_back(fmt::format("{} with {}", rate, join(names)));
+    if (!all_rules_) return number("learning_rate", peak_rate(o), low, high, help);
+    const TextsOfRules rates(rule_names(),
+                             [](const RuleRow& r) { return fmt::format("{}", r.learning_rate); });
     add("learning_rate", "", range_text(low, high),
-        fmt::format("{}; not given: {}", help, fmt::join(rates, "; ")));
+        fmt::format("{}; not given: {}", help, rates.said("{} with {}")));
   }
   // The rule's settings, or those of every rule with the rules that have them.
   void settings(const OptimizerConfig& o) {
-    for (const SettingRow& row : lists_all_ ? all_settings() : rule_row(o.rule).settings) {
-      const double v = lists_all_ ? row.usual : setting(o, row.key);
-      const std::string help = fmt::format("{}: {}", join(rules_with(row.key)), row.help);
-      if (row.is_switch) {
-        boolean(row.key.text(), v != 0, help);
+    for (const SettingRow& row : all_rules_ ? all_settings() : rule_row(o.rule).settings) {
+      const auto text = [&](double v) {
+        return row.is_switch ? (v != 0 ? "true" : "false") : fmt::format("{}", v);
+      };
+      std::string value, help(row.help);
+      if (all_rules_) {
+        const auto rules = rules_with(row.key);
+        const auto in = [&](const RuleRow& r) { return *find_setting(r, row.key); };
+        const TextsOfRules usual(rules, [&](const RuleRow& r) { return text(in(r).usual); });
+        const TextsOfRules helps(rules, [&](const RuleRow& r) { return std::string(in(r).help); });
+        help = helps.said("{1}: {0}");
+        value = usual.all.size() == 1 ? usual.all.front().first : "";
+        if (value.empty()) help += "; not given: " + usual.said("{} with {}");
       } else {
-        number(row.key.text(), v, row.range.low, row.range.high, help);
+        value = text(setting(o, row.key));
       }
+      add(row.key.text(), value, row.is_switch ? "true or false" : range_text(row.range.low, row.range.high),
+          help);
     }
   }
   void spec(Role role, const std::optional<Spec>& v, std::string_view help) {
@@ -133,7 +160,7 @@ class Writer {
   template <class T, class Body>
   void list(std::string_view key, const std::vector<T>& items, const Body& body) {
     if (lists_all_) {
-      Writer names(true);
+      Writer names(true, all_rules_);
       names.section_ = fmt::format("{}.{}", section_, key);
       const T defaults{};
       body(names, defaults);
@@ -176,12 +203,12 @@ class Writer {
   void add(std::string_view key, std::string value, std::string range, std::string_view help) {
     lines.push_back({section_, std::string(key), std::move(value), std::move(range), std::string(help)});
   }
-  bool lists_all_;
+  bool lists_all_, all_rules_;
   std::string section_;
 };
 
-std::vector<Line> lines_of(const RunConfig& config, bool lists_all = false) {
-  Writer writer(lists_all);
+std::vector<Line> lines_of(const RunConfig& config, bool lists_all = false, bool all_rules = false) {
+  Writer writer(lists_all, all_rules);
   config_keys::visit(writer, config);
   return std::move(writer.lines);
 }
@@ -239,11 +266,12 @@ std::vector<ConfigDifference> differences(const RunConfig& first, const RunConfi
   return out;
 }
 
-std::vector<ConfigKey> all_config_keys() {
+std::vector<ConfigKey> all_config_keys(std::optional<RuleName> rule) {
   RunConfig config;
+  if (rule) config.optimizer.rule = *rule;
   config.policy = make_policy(kPlainPreset);
   std::vector<ConfigKey> keys;
-  for (Line& l : lines_of(config, true)) {
+  for (Line& l : lines_of(config, true, !rule)) {
     keys.push_back({l.section + "." + l.key, std::move(l.value), std::move(l.range), std::move(l.help)});
   }
   return keys;

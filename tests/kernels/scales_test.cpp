@@ -171,6 +171,24 @@ TEST_F(StoredSteps, ZeroRowsAndColumnsStayZero) {
   }
 }
 
+// A block counts as having a value of 1e-12, also one of zeros, which a format without zero then lifts.
+TEST_F(StoredSteps, FlooredStepsEndAtTorchaos) {
+  CpuDevice device(1);
+  for (const Format f : {Format{Map::kDynamic, 4}, Format{Map::kLinearNoZero, 4}, Format{Map::kE4m3, 8}}) {
+    Codec codec = codec_with(f, 64, Scaling::kBlocks, 32);
+    codec.step_mode = StepMode::kFloored;
+    std::vector<float> x = matrix_values(8, 64, !is_signed(f.map));
+    for (float& value : x) value *= 1e-13F;
+    const Expected expected(codec, x, {});
+    Packed tensor(codec, std::ssize(x));
+    ASSERT_TRUE(encode(device, tensor.view(), 0, std::ssize(x), x.data(), {}));
+    EXPECT_TRUE(same_bits(decoded(device, tensor), expected.values)) << to_string(f);
+    EXPECT_EQ(load_step(codec, tensor.view().steps, 2), 1e-12F) << "zeros";
+    EXPECT_GT(load_step(codec, tensor.view().steps, 7), 1e-12F);
+    EXPECT_EQ(expected.values[2 * 64] > 0, is_zero_free(f.map));
+  }
+}
+
 // What cannot be stored is clamped and told, and does not spoil the steps of others.
 TEST_F(StoredSteps, ValuesThatCannotBeStoredAreToldOf) {
   CpuPackedDevice device(1);

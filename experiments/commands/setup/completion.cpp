@@ -92,6 +92,7 @@ Words values_of(const std::string& option, const std::string& begin) {
   if (option == "--preset" || option == "--presets" || option == "--baseline") {
     return starting_with(begin, preset_names());
   }
+  if (option == "--rule") return starting_with(begin, rule_names());
   if (option == "--set" || option == "--axis") return starting_with(begin, key_names(), "=");
   if (option == "--rounding") return starting_with(begin, kCommonRoundings);
   if (option == "--type") return starting_with(begin, Words{"fp32", "bf16"});

@@ -8,6 +8,7 @@
 #include "experiments/commands/arguments.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/exit_code.h"
+#include "lpmm/base/text.h"
 #include "lpmm/files/toml_table.h"
 #include "lpmm/memory/rules.h"
 #include "lpmm/run/config_keys.h"
@@ -16,13 +17,21 @@ namespace lpmm {
 namespace {
 
 struct ConfigListArguments {
-  std::string word;
+  std::string word, rule;
   bool json = false;
 };
 
+std::vector<ConfigKey> keys_with(const std::string& rule) {
+  if (rule.empty()) return all_config_keys();
+  const std::optional<RuleName> name = RuleName::find(rule);
+  if (name) return all_config_keys(name);
+  throw UsageError(fmt::format("--rule {}: there are {}{}", rule, join(rule_names()),
+                               did_you_mean(nearest_name(rule, rule_names()))));
+}
+
 // The keys that have the word in their name, else the one that it may have been meant for.
-std::vector<ConfigKey> matching(const std::string& word) {
-  const std::vector<ConfigKey> all = all_config_keys();
+std::vector<ConfigKey> matching(const std::string& word, const std::string& rule) {
+  const std::vector<ConfigKey> all = keys_with(rule);
   std::vector<ConfigKey> found;
   std::vector<std::string_view> names;
   for (const ConfigKey& key : all) {
@@ -63,7 +72,7 @@ void print_keys(const std::vector<ConfigKey>& keys) {
 }
 
 int run_config_list(const ConfigListArguments& o) {
-  const std::vector<ConfigKey> keys = matching(o.word);
+  const std::vector<ConfigKey> keys = matching(o.word, o.rule);
   if (!o.json) {
     print_keys(keys);
     return kDone;
@@ -83,12 +92,14 @@ void add_config_command(CLI::App& program, Action& action) {
   auto o = std::make_shared<ConfigListArguments>();
   CLI::App* command = program.add_subcommand("config", "List every key of a configuration, with its default");
   command->add_option("WORD", o->word, "only the keys that have this in their name, or the nearest one");
+  command->add_option("--rule", o->rule, "settings and defaults of this optimizer.rule; else of all");
   command->add_flag("--json", o->json, "print one JSON object: keys with default, range, help");
   command->footer(R"(Printed as in a file, with defaults; after # what it is for, and what it may be. A key is
 changed in the file, or by --set SECTION.KEY=VALUE.
 Examples:
   lpmm config
   lpmm config learning_rate
+  lpmm config optimizer --rule lamb
   lpmm train resnet8_drawn --set optimizer.learning_rate=0.05 --out runs/slow)");
   on_selected(*command, action, o, run_config_list);
 }

@@ -116,9 +116,9 @@ void print_formats(const ordered_json& rows) {
   }
   fmt::print(
       "smallest and largest are in units of the step\n"
-      "a spec is FORMAT[:blockN|row|rank1][:step32][:rn|sr|qr|ur|ar][:moving|sticky]; of states, row: a step "
-      "for\n"
-      "each row, rank1: the smaller one of row and column, step32: steps in fp32\n\n");
+      "a spec is FORMAT[:blockN|row|rank1][:step32][:rn|sr|qr|ur|ar][:moving|sticky|floored]; of states,\n"
+      "row: a step for each row, rank1: the smaller one of row and column, step32: steps in fp32,\n"
+      "floored: these are 1e-12 at least\n\n");
 }
 
 ordered_json backend_rows() {

@@ -204,12 +204,13 @@ void add_quantize_command(CLI::App& program, Action& action) {
       "quantize", "Put a .npy array through specs or code books and measure the errors");
   command->add_option("IN.npy", o->input, "array of '<f4', '<f2' or '<f8' in C order")->required();
   command
-      ->add_option("--spec", o->specs,
-                   "FORMAT[:blockN|row|rank1][:step32][:rn|sr|qr|ur|ar][:moving|sticky], may be repeated; "
-                   "FORMAT is one of " +
-                       format_choices() +
-                       ", or a code book made from the array's quantiles: quantileN or uquantileN (no sign), "
-                       "N = 2 to 8, rn only")
+      ->add_option(
+          "--spec", o->specs,
+          "FORMAT[:blockN|row|rank1][:step32][:rn|sr|qr|ur|ar][:moving|sticky|floored], may be repeated; "
+          "FORMAT is one of " +
+              format_choices() +
+              ", or a code book made from the array's quantiles: quantileN or uquantileN (no sign), "
+              "N = 2 to 8, rn only")
       ->allow_extra_args(false)
       ->required();
   command->add_option("--seed", o->seed, "seed of the rounding noise")

@@ -109,8 +109,10 @@ TEST(Cli, ConfigListsKeysWithDefaultRangeAndHelp) {
   EXPECT_EQ(lines.code, 0);
   EXPECT_TRUE(lines.out.starts_with("[train]\nbatch = 128 ")) << lines.out;
   EXPECT_NE(lines.out.find("(1 to 1048576)"), std::string::npos);
-  EXPECT_NE(run_lpmm({"config", "lr"}).out.find("not given: 0.0001 with lion; 0.001 with sgd"),
-            std::string::npos);
+  EXPECT_NE(run_lpmm({"config", "lr"}).out.find("not given: 0.001 with sgd, adam"), std::string::npos);
+  EXPECT_TRUE(
+      run_lpmm({"config", "lr", "--rule", "lion"}).out.starts_with("[optimizer]\nlearning_rate = 0.0001 "));
+  expect_failure(run_lpmm({"config", "--rule", "lamp"}), 2, {"--rule lamp", "did you mean lamb?"});
   expect_failure(run_lpmm({"plan", "resnet8_drawn", "--set", "optimizer.lr=1"}), 2,
                  {"--set optimizer.lr=1", "optimizer.learning_rate?"});
 }

@@ -310,8 +310,8 @@ std::size_t place_of_row(const RowShares& shares, std::size_t row) {
 template <class R>
 void update_rows(R& rule, const TensorInfo& info, const RowShares& shares, RoleArray<Stored>& roles,
                  const Values& gradient) {
-  const auto rows = static_cast<std::size_t>(info.traits().rows);
-  const auto columns = static_cast<std::size_t>(info.traits().columns);
+  const auto rows = static_cast<std::size_t>(info.values(Role::kRowVariance));
+  const auto columns = static_cast<std::size_t>(info.values(Role::kColumnVariance));
   if (rows * columns == 0) return;
   std::vector<double> squares;
   for (const float g : gradient) {
@@ -347,7 +347,7 @@ void update_rows(R& rule, const TensorInfo& info, const RowShares& shares, RoleA
 // For each element, the value that its row or column shares.
 Values spread(const Values& values, Role role, const TensorInfo& info, const RowShares& shares) {
   Values all;
-  const auto columns = static_cast<std::size_t>(info.traits().columns);
+  const auto columns = static_cast<std::size_t>(info.values(Role::kColumnVariance));
   for (std::size_t e = 0; e < static_cast<std::size_t>(info.elements()); ++e) {
     all.push_back(values[role == Role::kRowVariance ? place_of_row(shares, e / columns) : e % columns]);
   }

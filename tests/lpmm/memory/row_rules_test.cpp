@@ -52,6 +52,43 @@ TEST(RowRules, StatesAreThoseOfTheTensor) {
   EXPECT_EQ(sizes("adafactor", Role::kMomentum, {{"beta1", 0.9}}), Sizes({288, 9, 35}));
 }
 
+// Positions of a ViT are 1 x N x C: a variance for each of them and each channel, not for each element.
+TEST(RowRules, LeadingDimensionsOfOneAreNoRows) {
+  const auto size = [](std::vector<std::int64_t> shape, Role role) {
+    const std::vector<TensorInfo> tensors = {{"positions", std::move(shape)}};
+    CpuDevice device(1);
+    const ModelMemory memory(tensors, make_policy("lpmm-min"), of_rule("adafactor"), 1, 1, device);
+    EXPECT_EQ(memory.ledger().model_memory(),
+              memory_ledger(tensors, memory.policy(), memory.optimizer()).model_memory());
+    return memory.view(0, role).elements;
+  };
+  EXPECT_EQ(size({1, 6, 4}, Role::kRowVariance), 6);
+  EXPECT_EQ(size({1, 6, 4}, Role::kColumnVariance), 4);
+  EXPECT_EQ(size({1, 1, 6, 4}, Role::kRowVariance), 6);
+  EXPECT_EQ(size({1, 1, 4}, Role::kRowVariance), 1);
+  EXPECT_EQ(size({1, 1, 4}, Role::kColumnVariance), 4);
+  EXPECT_EQ(size({1, 4}, Role::kColumnVariance), 4);
+  EXPECT_EQ(size({6, 1, 4}, Role::kRowVariance), 6);
+}
+
+// The steps are those of the matrix.
+TEST(RowRules, PositionsMoveAsAMatrixDoes) {
+  for (const char* rule : kRowRules) {
+    const auto moved = [&](std::vector<std::int64_t> shape) {
+      CpuDevice device(1);
+      ModelMemory memory({{"w", std::move(shape)}}, make_policy("fp32"), of_rule(rule), 1, 1, device);
+      memory.initialize(0, 0, normal_values(6 * 40, 1, 0.1F));
+      for (std::uint32_t step = 1; step <= 2; ++step) {
+        memory.begin_step(step);
+        memory.fold(0, 0, normal_values(6 * 40, 1 + step, 1), 0);
+        EXPECT_TRUE(memory.commit(0.01).applied);
+      }
+      return values_in(memory, Role::kParameter);
+    };
+    EXPECT_EQ(moved({1, 6, 40}), moved({6, 40})) << rule;
+  }
+}
+
 TEST(RowRules, VariancesOfRowsAreFp32AndCountedUnderAnyPolicy) {
   for (const std::string_view preset : preset_names()) {
     const Ledger ledger = memory_ledger(std::vector<TensorInfo>{{"w", {20, 256}}, {"b", {20}}},

@@ -3,12 +3,16 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "kernels/formats/maps.h"
+#include "kernels/formats/scales.h"
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
 #include "lpmm/memory/policy.h"
@@ -16,6 +20,13 @@
 
 namespace lpmm {
 namespace {
+
+Role role_of(const std::string& name) {
+  for (const Role role : kEveryElementRole) {
+    if (to_string(role) == name) return role;
+  }
+  throw std::invalid_argument(name);
+}
 
 std::string error_of(std::string_view text) {
   try {
@@ -76,6 +87,31 @@ TEST(Spec, StepsOfRowsAndInFp32RoundTrip) {
   }
   EXPECT_EQ(to_string(parse_spec("lin04:rn:step32:rank1")), "lin04:rank1:step32:rn");
   EXPECT_EQ(to_string(parse_spec("de8:step32")), "de8:block128:step32:sr");
+  EXPECT_EQ(to_string(parse_spec("de4:floored:step32")), "de4:block128:step32:sr:floored");
+}
+
+// tests/golden/make_peer_codes.py
+TEST(Spec, CodesOfPeersAreThoseOfTheirLibraries) {
+  std::ifstream file(LPMM_SOURCE_DIR "/tests/golden/peer_codes.json");
+  for (const auto& stored : nlohmann::json::parse(file)) {
+    const Spec spec = make_policy(stored["preset"].get<std::string>()).specs[role_of(stored["role"])];
+    const std::vector<float> values = stored["values"];
+    const std::vector<std::int64_t> codes = stored["codes"];
+    std::int64_t apart = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const auto block = static_cast<std::size_t>(spec.block), first = i / block * block;
+      float largest = 0;
+      for (std::size_t k = first; k < first + block; ++k) largest = std::max(largest, std::abs(values[k]));
+      const std::uint32_t code =
+          encode_quotient(spec, map_table(spec.format), values[i], covering_step(spec, largest), 0);
+      const bool is_signed = has_signed_codes(spec.format.map);
+      const std::int64_t ours = is_signed ? sign_extend(code, spec.format.bits) : std::int64_t{code};
+      EXPECT_LE(std::abs(ours - codes[i]), spec.format.map == Map::kSoftsign ? 1 : 0)
+          << to_string(spec) << " at " << i << ", " << values[i];
+      apart += ours != codes[i] ? 1 : 0;
+    }
+    EXPECT_LE(apart, 1) << to_string(spec) << ": softsign is nearest in the value here, on the curve there";
+  }
 }
 
 // Bits count every step: a vector has blocks, and what is not yet of a tensor is taken for a square matrix.
@@ -137,6 +173,7 @@ TEST(Spec, MistakesShowPlaceAndAlternatives) {
            Case{"int8:rank2", "unknown part \"rank2\"", "row or rank1", 6},
            Case{"int8:row:sticky", "row and sticky", "moving", 10},
            Case{"int8:sticky:step32", "step32 and sticky", "moving", 13},
+           Case{"de4:rn:floored", "floored steps of 16 bits", "step32", 8},
            Case{"log04:block64:step32", "log04 keeps the range", "blockN", 15},
            Case{"bf16:rn:sticky", "bf16 has no step", "rn, sr or qr", 9},
            Case{"fp32:rn", "fp32 has no rounding", "nothing", 6},

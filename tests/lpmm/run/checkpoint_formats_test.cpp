@@ -86,7 +86,8 @@ TEST(Checkpoint, EveryFormatComesBackAndGoesOn) {
 }
 
 TEST(Checkpoint, StepsOfRowsAndInFp32ComeBackAndGoOn) {
-  for (const char* const scaling : {"row", "rank1", "row:step32", "rank1:step32", "block64:step32"}) {
+  for (const char* const scaling :
+       {"row", "rank1", "row:step32", "rank1:step32", "block64:step32", "block64:step32:floored"}) {
     Policy policy = make_policy("lpmm");
     for (const Role role : {Role::kMomentum, Role::kSlowMomentum}) {
       policy.specs[role] = parse_spec(std::string("de4:rn:") + scaling);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <span>
@@ -423,6 +424,38 @@ TEST(Config, EveryKeyIsListedWithDefaultRangeAndHelp) {
       EXPECT_TRUE(names.contains(section + "." + line.substr(0, end))) << line;
     }
   }
+}
+
+// Without a rule, what differs between rules has no one default, and the help has them all.
+TEST(Config, SettingsHaveTheDefaultsOfTheRuleThatIsChosen) {
+  const auto of_optimizer = [](std::optional<RuleName> rule) {
+    std::map<std::string, ConfigKey> found;
+    for (const ConfigKey& key : all_config_keys(rule)) found[key.name] = key;
+    return found;
+  };
+  for (const std::string_view name : rule_names()) {
+    const RuleName rule = RuleName::find(name).value();
+    OptimizerConfig config;
+    config.rule = rule;
+    const auto keys = of_optimizer(rule);
+    EXPECT_EQ(keys.at("optimizer.rule").default_value, fmt::format("\"{}\"", name));
+    EXPECT_EQ(keys.at("optimizer.learning_rate").default_value, fmt::format("{}", peak_rate(config)));
+    for (const SettingRow& s : all_settings()) {
+      const auto key = keys.find(fmt::format("optimizer.{}", s.key.text()));
+      ASSERT_EQ(key != keys.end(), has_setting(config, s.key)) << name << " " << s.key.text();
+      if (key == keys.end()) continue;
+      const double usual = setting(config, s.key);
+      EXPECT_EQ(key->second.default_value,
+                s.is_switch ? (usual != 0 ? "true" : "false") : fmt::format("{}", usual));
+    }
+  }
+  const auto keys = of_optimizer({});
+  for (const char* name : {"epsilon", "beta1", "beta2", "momentum", "nesterov"}) {
+    EXPECT_EQ(keys.at(fmt::format("optimizer.{}", name)).default_value, "") << name;
+  }
+  EXPECT_NE(keys.at("optimizer.epsilon").help.find("1e-06 with lamb"), std::string::npos);
+  EXPECT_NE(keys.at("optimizer.trust_clip").help.find("lars: no step longer than SGD's"), std::string::npos);
+  EXPECT_EQ(keys.at("optimizer.ns_steps").default_value, "5");
 }
 
 TEST(Config, RefusesWrongTypesAndRanges) {
