@@ -1,4 +1,4 @@
-// Kernels of neural networks: convolution, matrix product, batch norm, pooling, loss.
+// Kernels of neural networks: activations, convolution, batch norm, pooling, loss.
 //
 // Activations are NHWC, fp32 or bf16 (Compute); parameters, statistics and parameter gradients are fp32.
 // Sums are accumulated in fp32 or double. Work is cut into shards that depend on shapes only, and partial
@@ -18,9 +18,55 @@
 
 namespace lpmm::kernels {
 
-// Rows of a matrix that are copied, and the values from one row to the next.
+// ---- elements --------------------------------------------------------------------------------------------
+struct Array {
+  Compute type = Compute::kFp32;
+  std::int64_t count = 0;
+};
+// Rows of a matrix that are copied, or added to what is there, and the values from one row to the next.
 struct Rows {
   std::int64_t count = 1, columns = 0, in_stride = 0, out_stride = 0;
+  bool accumulate = false;
+};
+// y = (accumulate ? y : 0) + factor * x
+struct ScaleArgs {
+  Array of;
+  float factor = 1;
+  const void* x = nullptr;
+  void* y = nullptr;
+  bool accumulate = false;
+};
+
+// ---- activations -----------------------------------------------------------------------------------------
+// GELU (Hendrycks & Gimpel 2016) is x times the normal distribution's share below x, or the approximation by
+// a tanh, x * sigmoid(2 * sqrt(2 / pi) * (x + 0.044715 x^3)). SiLU, or Swish (Ramachandran et al. 2017), is
+// x * sigmoid(x).
+enum class Activation : std::uint8_t { kRelu, kGelu, kGeluTanh, kSilu, kTanh };
+// y = f(x) on rows of `width` values. Gated (Shazeer 2020), a row of x is a row a and a row b, and y = f(a) *
+// b: SwiGLU with SiLU, GeGLU with GELU, ReGLU with ReLU.
+struct ActivationArgs {
+  Activation function = Activation::kRelu;
+  bool is_gated = false;
+  Compute type = Compute::kFp32;
+  std::int64_t rows = 1, width = 0;
+  const void* x = nullptr;  // of the backward pass y, where reads_output() says so
+  void* y = nullptr;        // may be x where it is not gated
+  const void* dy = nullptr;
+  void* dx = nullptr;
+  bool accumulate = false;  // dx += instead of dx =
+};
+// True if the backward pass of a function reads its output, not its input.
+LPMM_HD constexpr bool reads_output(Activation function, bool is_gated) {
+  return !is_gated && (function == Activation::kRelu || function == Activation::kTanh);
+}
+
+// The backward pass of y = act(x + bias) on rows of columns; act is ReLU or nothing.
+struct BiasBackward {
+  Array of;  // of y: a multiple of `columns`
+  std::int64_t columns = 0;
+  const void *y = nullptr, *dy = nullptr;
+  void* g = nullptr;  // takes dy where y > 0 and 0 elsewhere; null: there is no ReLU, and y is not read
+  float* bias_gradient = nullptr;  // the sum of the rows of g, or of dy
 };
 
 // ---- convolution -----------------------------------------------------------------------------------------
@@ -50,31 +96,41 @@ class Convolution {
 
 // ---- batch norm ------------------------------------------------------------------------------------------
 // Over `rows` = batch * height * width of `channels`. Statistics are biased, as in Ioffe and Szegedy 2015.
-struct NormShape {
+struct BatchNormShape {
   std::int64_t rows = 0;
   int channels = 0;
   Compute type = Compute::kFp32;
 };
 
-inline constexpr double kNormMomentum = 0.1;  // of running statistics
-inline constexpr double kNormEpsilon = 1e-5;  // added to a variance
+inline constexpr double kBatchNormMomentum = 0.1;  // of running statistics
+inline constexpr double kBatchNormEpsilon = 1e-5;  // added to a variance
 
 // The affine map of a norm's channels: weight and bias, and the scale and shift that they become with a mean
 // and a deviation. Scale and shift may be the same memory as weight and bias.
-struct NormScale {
+struct BatchNormScale {
   const float *weight = nullptr, *bias = nullptr;
   float *scale = nullptr, *shift = nullptr;
 };
 // The statistics of a norm's channels over a batch.
-struct NormStatistics {
+struct BatchNormStatistics {
   float *mean = nullptr, *inverse_deviation = nullptr;  // of the batch
-  NormScale scale;                                      // as of norm_prepare
-  // running <- (1 - kNormMomentum) * running + kNormMomentum * what the batch has, its variance unbiased.
+  BatchNormScale scale;                                 // as of batch_norm_prepare
+  // running <- (1 - kBatchNormMomentum) * running + kBatchNormMomentum * what the batch has, its variance
+  // unbiased.
   float *running_mean = nullptr, *running_variance = nullptr;
   bool* finite = nullptr;  // becomes false where a running one is not
 };
 
-struct NormBackward {
+// y = act(x * scale + shift + residual); act is ReLU or nothing.
+struct BatchNormApply {
+  const void* x = nullptr;
+  const float *scale = nullptr, *shift = nullptr;
+  const void* residual = nullptr;  // null: none
+  bool relu = false;
+  void* y = nullptr;
+};
+
+struct BatchNormBackward {
   const void* x = nullptr;  // the input of the norm
   const void* y = nullptr;  // its output, after ReLU; used where relu
   const void* dy = nullptr;
@@ -89,11 +145,20 @@ struct NormBackward {
 };
 
 // ---- pooling, patches, shortcut --------------------------------------------------------------------------
+enum class Pooling : std::uint8_t { kAverage, kMaximum };
 struct PoolShape {
   int batch = 0, height = 0, width = 0, channels = 0, kernel = 2, stride = 2;
   int pad = 0;  // below `kernel`; of a maximum, as it holds nothing: an average has none
+  Pooling kind = Pooling::kAverage;
+  Compute type = Compute::kFp32;
   LPMM_HD int out_height() const { return (height + 2 * pad - kernel) / stride + 1; }
   LPMM_HD int out_width() const { return (width + 2 * pad - kernel) / stride + 1; }
+};
+
+struct PoolBackward {
+  const void *x = nullptr, *dy = nullptr;  // x is read for a maximum
+  void* dx = nullptr;
+  bool accumulate = false;  // dx += instead of dx =
 };
 
 // Squares of side * side pixels, which divide the image, as rows of values: channel after channel, each line
@@ -106,6 +171,7 @@ struct PatchShape {
 // He et al. 2016, option A: every `stride`-th pixel, zero channels around: (out - in) / 2 in front.
 struct ShortcutShape {
   int batch = 0, height = 0, width = 0, in = 0, out = 0, stride = 2;
+  Compute type = Compute::kFp32;
   LPMM_HD int out_height() const { return (height + stride - 1) / stride; }
   LPMM_HD int out_width() const { return (width + stride - 1) / stride; }
 };
@@ -117,75 +183,63 @@ struct LossShape {
   int classes = 0;
   double smoothing = 0;
 };
+// The softmax cross-entropy of labels, or with `targets` the squares of x - target, one value a row.
+struct LossArgs {
+  LossShape shape;
+  Compute type = Compute::kFp32;
+  const void* x = nullptr;  // logits
+  const std::int32_t* labels = nullptr;
+  const float* targets = nullptr;
+  LossResult* result = nullptr;  // of the forward pass: sums over rows
+  void* dx = nullptr;            // of the backward pass: the gradient of the mean over rows
+};
 
-// The operations of a device (kernels/device.h) for image networks, and for all networks.
+// The operations of a device (kernels/device.h) for image networks, and for all networks. One that takes more
+// than four values takes a struct.
 class ComputeKernels {
  public:
-  // ---- element loops -------------------------------------------------------------------------------------
+  // ---- elements ------------------------------------------------------------------------------------------
   virtual void to_float(Compute type, std::int64_t count, const void* in, float* out) = 0;
   virtual void from_float(Compute type, std::int64_t count, const float* in, void* out) = 0;
-  virtual void relu_forward(Compute type, std::int64_t count, const void* x, void* y) = 0;
-  // dx = (accumulate ? dx : 0) + (y > 0 ? dy : 0)
-  virtual void relu_backward(Compute type, std::int64_t count, const void* y, const void* dy, void* dx,
-                             bool accumulate) = 0;
-  virtual void add(Compute type, std::int64_t count, const void* a, const void* b, void* y) = 0;
+  virtual void add(const Array& of, const void* a, const void* b, void* y) = 0;
   // dst = (accumulate ? dst : 0) + src
-  virtual void copy_or_add(Compute type, std::int64_t count, const void* src, void* dst, bool accumulate) = 0;
-  // dst = (accumulate ? dst : 0) + factor * src
-  virtual void scale(Compute type, std::int64_t count, float factor, const void* src, void* dst,
-                     bool accumulate) = 0;
-  // The same as copy_or_add, of rows that lie apart.
-  virtual void copy_or_add_rows(Compute type, const Rows& rows, const void* src, void* dst,
-                                bool accumulate) = 0;
+  virtual void copy_or_add(const Array& of, const void* src, void* dst, bool accumulate) = 0;
+  virtual void copy_or_add_rows(Compute type, const Rows& rows, const void* src, void* dst) = 0;
+  virtual void scale(const ScaleArgs& args) = 0;
+
+  // ---- activations ---------------------------------------------------------------------------------------
+  virtual void activate(const ActivationArgs& args) = 0;
+  virtual void activate_backward(const ActivationArgs& args) = 0;
+  // Beside a matrix product (kernels/matrix.h). Returns the gradient of x: dy, or g where there is ReLU.
+  virtual const void* bias_backward(const BiasBackward& args) = 0;
 
   // ---- convolution ---------------------------------------------------------------------------------------
   virtual std::unique_ptr<Convolution> convolution(const ConvShape& shape, Compute type) = 0;
 
-  // ---- beside a matrix product (kernels/matrix.h) ---------------------------------------------------------
-  // The backward pass of y = act(x + bias), rows of columns; act is ReLU or nothing. Returns the gradient of
-  // x: dy, or with ReLU `g`, which takes dy where y > 0 and 0 elsewhere. bias_gradient[c] = sum over its
-  // rows.
-  virtual const void* bias_backward(Compute type, std::int64_t rows, std::int64_t columns, const void* y,
-                                    const void* dy, bool relu, void* g, float* bias_gradient) = 0;
-
   // ---- batch norm ----------------------------------------------------------------------------------------
-  virtual std::int64_t norm_scratch_bytes(const NormShape& shape) const = 0;
+  virtual std::int64_t batch_norm_scratch_bytes(const BatchNormShape& shape) const = 0;
   // Mean and variance of each channel; partial results of row shards are merged in double (Chan et al. 1979).
-  virtual void norm_statistics(const NormShape& shape, const void* x, const NormStatistics& of,
-                               void* scratch) = 0;
-  // For each channel: inverse_deviation, which holds the variance, becomes 1 / sqrt(variance + kNormEpsilon);
-  // scale becomes the weight times that, shift the bias less mean * scale.
-  virtual void norm_prepare(int channels, const float* mean, float* inverse_deviation,
-                            const NormScale& of) = 0;
-  // y = act(x * scale + shift + residual); residual may be null; act is ReLU or nothing.
-  virtual void norm_apply(const NormShape& shape, const void* x, const float* scale, const float* shift,
-                          const void* residual, bool relu, void* y) = 0;
-  virtual void norm_backward(const NormShape& shape, const NormBackward& args, void* scratch) = 0;
+  virtual void batch_norm_statistics(const BatchNormShape& shape, const void* x,
+                                     const BatchNormStatistics& of, void* scratch) = 0;
+  // For each channel: inverse_deviation, which holds the variance, becomes 1 / sqrt(variance +
+  // kBatchNormEpsilon); scale becomes the weight times that, shift the bias less mean * scale.
+  virtual void batch_norm_prepare(int channels, const float* mean, float* inverse_deviation,
+                                  const BatchNormScale& of) = 0;
+  virtual void batch_norm_apply(const BatchNormShape& shape, const BatchNormApply& args) = 0;
+  virtual void batch_norm_backward(const BatchNormShape& shape, const BatchNormBackward& args,
+                                   void* scratch) = 0;
 
   // ---- pooling, patches, shortcut ------------------------------------------------------------------------
-  virtual void average_pool_forward(const PoolShape& shape, Compute type, const void* x, void* y) = 0;
-  virtual void average_pool_backward(const PoolShape& shape, Compute type, const void* dy, void* dx,
-                                     bool accumulate) = 0;
+  virtual void pool_forward(const PoolShape& shape, const void* x, void* y) = 0;
   // The gradient of a maximum goes to the first element of the window that has it.
-  virtual void max_pool_forward(const PoolShape& shape, Compute type, const void* x, void* y) = 0;
-  virtual void max_pool_backward(const PoolShape& shape, Compute type, const void* x, const void* dy,
-                                 void* dx, bool accumulate) = 0;
+  virtual void pool_backward(const PoolShape& shape, const PoolBackward& args) = 0;
   virtual void patches(const PatchShape& shape, Compute type, const void* x, void* y) = 0;
-  virtual void shortcut_forward(const ShortcutShape& shape, Compute type, const void* x, void* y) = 0;
-  virtual void shortcut_backward(const ShortcutShape& shape, Compute type, const void* dy, void* dx,
-                                 bool accumulate) = 0;
+  virtual void shortcut_forward(const ShortcutShape& shape, const void* x, void* y) = 0;
+  virtual void shortcut_backward(const ShortcutShape& shape, const void* dy, void* dx, bool accumulate) = 0;
 
   // ---- loss ----------------------------------------------------------------------------------------------
-  virtual void softmax_loss(const LossShape& shape, Compute type, const void* logits,
-                            const std::int32_t* labels, LossResult* result) = 0;
-  // dlogits of the mean loss over `rows`.
-  virtual void softmax_loss_backward(const LossShape& shape, Compute type, const void* logits,
-                                     const std::int32_t* labels, void* dlogits) = 0;
-  // The squares of x - target, one value per row, and d of their mean over `rows`.
-  virtual void square_loss(std::int64_t rows, Compute type, const void* x, const float* targets,
-                           LossResult* result) = 0;
-  virtual void square_loss_backward(std::int64_t rows, Compute type, const void* x, const float* targets,
-                                    void* dx) = 0;
+  virtual void loss_forward(const LossArgs& args) = 0;
+  virtual void loss_backward(const LossArgs& args) = 0;
 
  protected:
   ComputeKernels() = default;

@@ -1,5 +1,5 @@
-// Kernels of transformers: norms of rows, GELU, SwiGLU, rotary positions, attention, embedding gradients,
-// softmax cross-entropy over a vocabulary seen by chunks.
+// Kernels of transformers: norms of rows, rotary positions, attention, embedding gradients, softmax
+// cross-entropy over a vocabulary seen by chunks.
 //
 // Conventions as in kernels/compute.h. A row is one position of one sequence; rows of all sequences lie one
 // after another. Sums over rows are cut by shapes alone: the same bits for any number of threads.
@@ -13,10 +13,9 @@
 
 namespace lpmm::kernels {
 
-// ---- norms of rows
-// ----------------------------------------------------------------------------------------- Over the values
-// of each row. Layer norm (Ba et al. 2016) is centred; its variance is biased. RMS norm (Zhang & Sennrich
-// 2019) divides by the root of the mean square and has no bias.
+// ---- norms of rows ---------------------------------------------------------------------------------------
+// Over the values of each row. Layer norm (Ba et al. 2016) is centred; its variance is biased. RMS norm
+// (Zhang & Sennrich 2019) divides by the root of the mean square and has no bias.
 struct RowNormShape {
   std::int64_t rows = 0, width = 0;
   Compute type = Compute::kFp32;
@@ -29,7 +28,14 @@ struct RowNormShape {
   }
 };
 
-// A norm that is not centred has null `mean` and `bias_gradient`.
+// y = (x - mean) * inverse_deviation * weight + bias; mean and inverse_deviation of each row are kept. A norm
+// that is not centred has no mean and no bias: those are null, and so is the gradient of the bias.
+struct RowNormForward {
+  const void* x = nullptr;
+  const float *weight = nullptr, *bias = nullptr;
+  void* y = nullptr;
+  float *mean = nullptr, *inverse_deviation = nullptr;
+};
 struct RowNormBackward {
   const void *x = nullptr, *dy = nullptr;
   const float *weight = nullptr, *mean = nullptr, *inverse_deviation = nullptr;
@@ -46,31 +52,64 @@ struct Dropout {
   std::uint32_t threshold = 0;
   float scale = 1;
 };
+// y = (accumulate ? y : 0) + what is kept of x.
+struct DropoutArgs {
+  Array of;
+  Dropout drop;
+  const void* x = nullptr;
+  void* y = nullptr;
+  bool accumulate = false;
+};
 
-// ---- GELU
-// --------------------------------------------------------------------------------------------------
-// Hendrycks & Gimpel 2016: x times the normal distribution's share below x, or its approximation by a tanh,
-// x * sigmoid(2 * sqrt(2 / pi) * (x + 0.044715 x^3)). Swish (Ramachandran et al. 2017), x * sigmoid(x), has
-// the same shape.
-enum class GeluForm : std::uint8_t { kExact, kTanh, kSwish };
-
-// ---- rotary positions
-// -------------------------------------------------------------------------------------- Su et al. 2021, in
-// the layout of published Llamas: of a head, value i and value i + head_width / 2 are turned together. Rows
-// have `heads` heads, of which the first `turned` are turned and the others stay.
+// ---- rotary positions ------------------------------------------------------------------------------------
+// Su et al. 2021, in the layout of published Llamas: of a head, value i and value i + head_width / 2 are
+// turned together. Rows have `heads` heads, of which the first `turned` are turned and the others stay.
 struct RotaryShape {
   std::int64_t rows = 0, length = 0;  // of all sequences, of one
   int heads = 0, turned = 0, head_width = 0;
   Compute type = Compute::kFp32;
   LPMM_HD std::int64_t width() const { return std::int64_t{1} * heads * head_width; }
 };
+// y = (accumulate ? y : 0) + x with its heads turned by the angles of their positions, or turned back: with
+// `inverse`, which backward is.
+struct RotaryArgs {
+  RotaryShape shape;
+  const float* angles = nullptr;  // (length, 2, head_width / 2), cosines and sines
+  bool inverse = false;
+  const void* x = nullptr;
+  void* y = nullptr;
+  bool accumulate = false;
+};
 
-// ---- attention
-// ---------------------------------------------------------------------------------------------
+// ---- attention -------------------------------------------------------------------------------------------
+// The keys that the queries of one sequence see: row r those from first(r) to end(r) - 1.
+struct Seen {
+  int keys = 0;              // of the sequence; none beyond them is seen
+  bool is_causal = false;    // row r, which is position past + r, sees itself and positions before
+  int past = 0, window = 0;  // causal: so many positions at most, itself among them; 0: all
+  template <class Row>
+  LPMM_HD Row first(Row row) const {
+    return window > 0 && past + row >= window ? past + row + 1 - window : 0;
+  }
+  template <class Row>
+  LPMM_HD Row end(Row row) const {
+    return is_causal && past + row < keys ? past + row + 1 : keys;
+  }
+  // The other way round: the rows from first_row(k) to end_row(k, rows) - 1, of `rows`, see key k.
+  template <class Key>
+  LPMM_HD Key first_row(Key key) const {
+    return is_causal && key > past ? key - past : 0;
+  }
+  template <class Key>
+  LPMM_HD Key end_row(Key key, Key rows) const {
+    return window > 0 && key - past + window < rows ? key - past + window : rows;
+  }
+};
+
 // Attention with softmax(q k^T / sqrt(head_width)), after Dao et al. 2022: scores exist one tile at a time,
-// forward and backward. Each run of heads / key_heads() heads shares a head of keys and values (Ainslie et
-// al. 2023). Self-attention has queries, keys and values in one value; where `key_length` is given, keys and
-// values are those of another one.
+// forward and backward, and tiles that no query sees are left out. Each run of heads / key_heads() heads
+// shares a head of keys and values (Ainslie et al. 2023). Self-attention has queries, keys and values in one
+// value; where `key_length` is given, keys and values are those of another one.
 struct AttentionShape {
   int batch = 0, length = 0, heads = 0, head_width = 0;
   Compute type = Compute::kFp32;
@@ -80,6 +119,10 @@ struct AttentionShape {
   // Null: all.
   const std::int32_t* lengths = nullptr;
   int key_length = 0;  // positions of the other value; 0: self-attention. Not causal
+  int window = 0;      // of Seen
+  LPMM_HD Seen seen(std::int64_t sequence, int past = 0) const {
+    return {is_causal || lengths == nullptr ? past + key_rows() : lengths[sequence], is_causal, past, window};
+  }
   LPMM_HD bool is_self() const { return key_length == 0; }
   LPMM_HD int key_rows() const { return is_self() ? length : key_length; }  // of one sequence
   LPMM_HD int key_heads() const { return kv_heads > 0 ? kv_heads : heads; }
@@ -93,12 +136,34 @@ struct AttentionShape {
   LPMM_HD int key_row_heads() const { return is_self() ? query_row_heads() : 2 * key_heads(); }
   LPMM_HD int first_key_head() const { return is_self() ? heads : 0; }
 };
-// The arguments of the backward pass. For self-attention, kv and dkv are null.
+// q: (batch, length, heads + 2 key_heads(), head_width), queries, keys, values, and kv is null; or (batch,
+// length, heads, head_width) and kv (batch, key_length, 2 key_heads(), head_width). y: (batch, length, heads,
+// head_width). log_sums: (batch, heads, length), log of the sum of exp(score). `drop` is of the
+// probabilities: that of (sequence, head, row, column) is element ((sequence * heads + head) * length + row)
+// * P + column, P = key_rows() rounded up to kGroup.
+struct AttentionForward {
+  AttentionShape shape;
+  const void *q = nullptr, *kv = nullptr;
+  Dropout drop = {};
+  void* y = nullptr;
+  float* log_sums = nullptr;
+  void* scratch = nullptr;
+  // With a cache, (batch, room, 2, key_heads(), head_width), the positions of `shape` come after `past`
+  // others of each sequence, whose keys and values are there; theirs are added to it, past + length <= room.
+  // Causal, without dropout and log_sums; scratch as for a shape of past + length positions.
+  void* cache = nullptr;
+  std::int64_t room = 0;
+  int past = 0;
+};
 struct AttentionBackward {
-  const void *q = nullptr, *kv = nullptr, *y = nullptr, *dy = nullptr;
+  AttentionShape shape;
+  const void *q = nullptr, *kv = nullptr;
+  Dropout drop = {};
+  const void *y = nullptr, *dy = nullptr;
   const float* log_sums = nullptr;
-  void *dq = nullptr, *dkv = nullptr;
+  void *dq = nullptr, *dkv = nullptr;              // dkv is null as kv is
   bool accumulate = false, accumulate_kv = false;  // dq += and dkv += instead of =
+  void* scratch = nullptr;
 };
 std::int64_t attention_probabilities(const AttentionShape& shape);  // elements of that numbering
 
@@ -113,12 +178,29 @@ struct MeanShape {
 };
 
 // ---- embedding -------------------------------------------------------------------------------------------
+// y[i] = tokens[i] + positions[(first + i) % length], for `rows` rows of `width` values.
+struct EmbeddingArgs {
+  Compute type = Compute::kFp32;
+  std::int64_t width = 0, length = 0, first = 0, rows = 0;
+  const float *tokens = nullptr, *positions = nullptr;
+  void* y = nullptr;
+};
 // Rows of some x that belong to the same row of a matrix, for `count` rows of the matrix.
 struct RowGroups {
   const std::int32_t* rows = nullptr;     // of x: rows[first[i]], ..., rows[first[i + 1] - 1] are group i
   const std::int64_t* first = nullptr;    // count + 1
   const std::int32_t* targets = nullptr;  // the matrix's row of each group, rising
   std::int64_t count = 0;
+};
+// out[e - begin] for the elements begin, ..., end - 1 of a matrix of rows of `width`: the sum of the rows of
+// x that `groups` has for its row, in that order; 0 where it has none.
+struct SumRowsArgs {
+  Compute type = Compute::kFp32;
+  std::int64_t width = 0;
+  const void* x = nullptr;
+  RowGroups groups;
+  std::int64_t begin = 0, end = 0;
+  float* out = nullptr;
 };
 
 // ---- loss ------------------------------------------------------------------------------------------------
@@ -131,87 +213,42 @@ struct SoftmaxRow {
   double total = 0;        // of the logits, where labels are smoothed
 };
 
+// The logits of columns first, ..., first + columns - 1 of all, (rows, columns), for three operations in
+// turn. A row whose label is negative counts for nothing: no loss, no gradient.
+struct SoftmaxArgs {
+  LossShape shape;
+  const std::int32_t* labels = nullptr;
+  std::int64_t first = 0, columns = 0;
+  float* logits = nullptr;
+  SoftmaxRow* state = nullptr;  // scan takes in logits, `first` 0 starts anew; finish reads it
+  float* log_sums = nullptr;  // of the sums of exp(logit) of each row: finish makes them, gradient reads them
+  LossResult* result = nullptr;  // of finish
+  // gradient <- scale * (softmax - what is wanted), of scale * the sum of losses, in `type`; in fp32 it may
+  // be `logits`, which are overwritten.
+  float scale = 1;
+  Compute type = Compute::kFp32;
+  void* gradient = nullptr;
+};
+
 // The operations of a device (kernels/device.h) for transformers.
 class SequenceKernels {
  public:
-  // ---- norms of rows -------------------------------------------------------------------------------------
-  // y = (x - mean) * inverse_deviation * weight + bias; mean and inverse_deviation of each row are kept. A
-  // norm that is not centred has no mean and no bias: both are null.
-  virtual void row_norm_forward(const RowNormShape& shape, const void* x, const float* weight,
-                                const float* bias, void* y, float* mean, float* inverse_deviation) = 0;
+  virtual void row_norm_forward(const RowNormShape& shape, const RowNormForward& args) = 0;
   virtual std::int64_t row_norm_scratch_bytes(const RowNormShape& shape) const = 0;  // of the backward
   virtual void row_norm_backward(const RowNormShape& shape, const RowNormBackward& args, void* scratch) = 0;
-
-  // ---- activations ---------------------------------------------------------------------------------------
-  virtual void gelu_forward(Compute type, GeluForm form, std::int64_t count, const void* x, void* y) = 0;
-  virtual void gelu_backward(Compute type, GeluForm form, std::int64_t count, const void* x, const void* dy,
-                             void* dx, bool accumulate) = 0;
-  // SwiGLU (Shazeer 2020): y (rows, width) = a * sigmoid(a) * b of rows (a, b) of x, (rows, 2, width).
-  virtual void swiglu_forward(Compute type, std::int64_t rows, std::int64_t width, const void* x,
-                              void* y) = 0;
-  virtual void swiglu_backward(Compute type, std::int64_t rows, std::int64_t width, const void* x,
-                               const void* dy, void* dx, bool accumulate) = 0;
-
-  virtual void tanh_forward(Compute type, std::int64_t count, const void* x, void* y) = 0;
-  virtual void tanh_backward(Compute type, std::int64_t count, const void* y, const void* dy, void* dx,
-                             bool accumulate) = 0;
-
-  // ---- means of sequences --------------------------------------------------------------------------------
   // y (batch, width): the mean of the positions of each sequence of x, (batch, length, width).
   virtual void mean_forward(const MeanShape& shape, const void* x, void* y) = 0;
   virtual void mean_backward(const MeanShape& shape, const void* dy, void* dx, bool accumulate) = 0;
-
-  // ---- rotary positions ----------------------------------------------------------------------------------
-  // y = x with its heads turned by the angles of their positions, or turned back: with `inverse`, which
-  // backward is. angles: (length, 2, head_width / 2), cosines and sines.
-  virtual void rotary(const RotaryShape& shape, const float* angles, bool inverse, const void* x, void* y,
-                      bool accumulate) = 0;
-
-  // ---- dropout -------------------------------------------------------------------------------------------
-  // y = (accumulate ? y : 0) + what is kept of x.
-  virtual void dropout(Compute type, std::int64_t count, const Dropout& drop, const void* x, void* y,
-                       bool accumulate) = 0;
-
-  // ---- attention -----------------------------------------------------------------------------------------
+  virtual void rotary(const RotaryArgs& args) = 0;
+  virtual void dropout(const DropoutArgs& args) = 0;
   virtual std::int64_t attention_scratch_bytes(const AttentionShape& shape) const = 0;  // of either call
-  // q: (batch, length, heads + 2 key_heads(), head_width), queries, keys, values, and kv is null; or (batch,
-  // length, heads, head_width) and kv (batch, key_length, 2 key_heads(), head_width). y: (batch, length,
-  // heads, head_width). log_sums: (batch, heads, length), log of the sum of exp(score). `drop` is of the
-  // probabilities: that of (sequence, head, row, column) is element ((sequence * heads + head) * length +
-  // row) * P + column, P = key_rows() rounded up to kGroup.
-  virtual void attention_forward(const AttentionShape& shape, const void* q, const void* kv,
-                                 const Dropout& drop, void* y, float* log_sums, void* scratch) = 0;
-  // The same for `shape.length` positions after `past` others of each sequence, whose keys and values are in
-  // `cache`, (batch, room, 2, key_heads(), head_width); theirs are added to it, past + length <= room.
-  // Causal; scratch as for a shape of past + length positions.
-  virtual void attention_cached(const AttentionShape& shape, std::int64_t past, const void* qkv, void* cache,
-                                std::int64_t room, void* y, void* scratch) = 0;
-  virtual void attention_backward(const AttentionShape& shape, const Dropout& drop,
-                                  const AttentionBackward& args, void* scratch) = 0;
-
-  // ---- embedding -----------------------------------------------------------------------------------------
-  // y[i] = tokens[i] + positions[(first + i) % length], for `rows` rows of `width` values.
-  virtual void embedding_forward(Compute type, std::int64_t width, std::int64_t length, std::int64_t first,
-                                 std::int64_t rows, const float* tokens, const float* positions, void* y) = 0;
-  // out[e - begin] for the elements begin, ..., end - 1 of a matrix of rows of `width`: the sum of what
-  // `groups` has of its row, in that order; 0 where it has none.
-  virtual void sum_rows(Compute type, std::int64_t width, const void* x, const RowGroups& groups,
-                        std::int64_t begin, std::int64_t end, float* out) = 0;
-
-  // ---- loss ----------------------------------------------------------------------------------------------
-  // A row whose label is negative counts for nothing: no loss, no gradient.
-  //
-  // Takes in the logits of columns first, ..., first + columns - 1, (rows, columns); `first` 0 starts anew.
-  virtual void softmax_scan(const LossShape& shape, std::int64_t first, std::int64_t columns,
-                            const float* logits, const std::int32_t* labels, SoftmaxRow* state) = 0;
-  // After all columns: log of the sum of exp(logit) of each row, and the loss of all.
-  virtual void softmax_finish(const LossShape& shape, const SoftmaxRow* state, const std::int32_t* labels,
-                              float* log_sums, LossResult* result) = 0;
-  // gradient <- scale * (softmax - what is wanted), of scale * the sum of losses, in `type`; in fp32 it may
-  // be `logits`, which are overwritten. `log_sums` are those of softmax_finish.
-  virtual void softmax_gradient(Compute type, const LossShape& shape, std::int64_t first,
-                                std::int64_t columns, float scale, const float* log_sums,
-                                const std::int32_t* labels, float* logits, void* gradient) = 0;
+  virtual void attention_forward(const AttentionForward& args) = 0;
+  virtual void attention_backward(const AttentionBackward& args) = 0;
+  virtual void embedding_forward(const EmbeddingArgs& args) = 0;
+  virtual void sum_rows(const SumRowsArgs& args) = 0;
+  virtual void softmax_scan(const SoftmaxArgs& args) = 0;
+  virtual void softmax_finish(const SoftmaxArgs& args) = 0;
+  virtual void softmax_gradient(const SoftmaxArgs& args) = 0;
 
  protected:
   SequenceKernels() = default;

@@ -57,7 +57,8 @@ Value embedded(ProgramBuilder& b, const ModelConfig& c) {
 void head(ProgramBuilder& b, const ModelConfig& c, Value x) {
   Value first = select(b, x, 0);
   if (c.flag("pooler")) {
-    first = tanh(b, projection(b, "pooler.dense", first, c.integer("embedding"), kDeviation));
+    first = activation(b, Activation::kTanh,
+                       projection(b, "pooler.dense", first, c.integer("embedding"), kDeviation));
   }
   if (c.classes == 0) return output(b, mean(b, x));
   if (c.flag("distilled")) {
@@ -66,7 +67,8 @@ void head(ProgramBuilder& b, const ModelConfig& c, Value x) {
   first = dropout(b, first, c.number("dropout"));
   std::string name = "classifier";
   if (c.flag("dense_head")) {
-    first = tanh(b, projection(b, name + ".dense", first, c.integer("embedding"), kDeviation));
+    first = activation(b, Activation::kTanh,
+                       projection(b, name + ".dense", first, c.integer("embedding"), kDeviation));
     first = dropout(b, first, c.number("dropout"));
     name += ".out_proj";
   }
@@ -90,8 +92,8 @@ void forward(ProgramBuilder& b, const ModelConfig& c) {
       y = attention(b, y, {.heads = heads, .dropout = drop, .is_causal = false});
       y = dropout(b, projection(b, name(names.attention), y, width, kDeviation), drop);
       const Value middle = layer_norm(b, name(names.attention_norm), add(b, in, y), epsilon);
-      y = gelu(b, projection(b, name(names.up), middle, c.integer("mlp_width"), kDeviation),
-               kernels::GeluForm::kExact);
+      y = activation(b, Activation::kGelu,
+                     projection(b, name(names.up), middle, c.integer("mlp_width"), kDeviation));
       y = dropout(b, projection(b, name(names.down), y, width, kDeviation), drop);
       return layer_norm(b, name(names.norm), add(b, middle, y), epsilon);
     };

@@ -53,7 +53,7 @@ void forward(ProgramBuilder& b, const ModelConfig& c) {
       y = projection(b, name + "attn.c_proj", y, width, residual);
       const Value middle = add(b, in, dropout(b, y, drop));
       y = layer_norm(b, name + "ln_2", middle);
-      y = gelu(b, projection(b, name + "mlp.c_fc", y, 4 * width, deviation));
+      y = activation(b, Activation::kGeluTanh, projection(b, name + "mlp.c_fc", y, 4 * width, deviation));
       y = projection(b, name + "mlp.c_proj", y, width, residual);
       return add(b, middle, dropout(b, y, drop));
     };

@@ -57,11 +57,16 @@ void forward(ProgramBuilder& b, const ModelConfig& c) {
       }
       const bool is_turned = unturned == 0 || (i + 1) % unturned != 0;
       if (is_turned) y = rotary(b, y, angles, heads + 2 * kv_heads, heads + kv_heads);
-      y = attention(b, y, {.heads = heads, .kv_heads = kv_heads, .context = c.integer(kContext)});
+      y = attention(b, y,
+                    {.heads = heads,
+                     .kv_heads = kv_heads,
+                     .context = c.integer(kContext),
+                     .window = c.integer("window")});
       const Value middle = add(b, in, projection(b, a + "o_proj", y, width, residual, false));
       y = rms_norm(b, name + "post_attention_layernorm", middle, epsilon);
       y = projections(b, {{m + "gate_proj", hidden}, {m + "up_proj", hidden}}, y, deviation, false);
-      return add(b, middle, projection(b, m + "down_proj", swiglu(b, y), width, residual, false));
+      y = activation(b, c.flag("geglu") ? Activation::kGeluTanh : Activation::kSilu, y, true);
+      return add(b, middle, projection(b, m + "down_proj", y, width, residual, false));
     };
     x = c.flag("recompute") ? b.recompute(x, layer) : layer(x);
   }
@@ -85,8 +90,11 @@ void check(const ModelConfig& c) {
     refuse(
         fmt::format("head_width = {}: rotary positions turn pairs, so it must be even", turning.head_width));
   }
-  if (c.flag("qk_norm") + c.flag("qkv_bias") + (c.integer("unturned_every") > 0) > 1) {
-    refuse("qkv_bias, which Qwen2 has, model.qk_norm, Qwen3's, and unturned_every, SmolLM3's, go alone");
+  if (c.flag("qk_norm") + c.flag("qkv_bias") + (c.integer("unturned_every") > 0) + (c.integer("window") > 0) >
+      1) {
+    refuse(
+        "qkv_bias, which Qwen2 has, model.qk_norm, Qwen3's, unturned_every, SmolLM3's, and window, "
+        "Mistral's, go alone");
   }
   if (turning.low >= turning.high) {
     refuse(fmt::format("rope_low = {} must be below model.rope_high = {}", turning.low, turning.high));
@@ -157,6 +165,9 @@ Family llama() {
                    {"qk_norm", false, 0, 0, "norms of heads of queries and keys, as Qwen3 has"},
                    {"unturned_every", 0, 0, 1000,
                     "every so many layers one has no rotary positions, as SmolLM3 has; 0: none"},
+                   {"window", 0, 0, 1 << 20,
+                    "positions that one attends to, the last ones, as Mistral has; 0: all"},
+                   {"geglu", false, 0, 0, "GELU (tanh form) in place of SiLU in the gated MLP, as Gemma has"},
                    {"recompute", false, 0, 0, "keep the input of layers only, compute them again"}},
       .check = check,
       .forward = forward,

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "lpmm/base/error.h"
 #include "models/published.h"
@@ -15,38 +14,31 @@ constexpr PublishedLayout kLayout{.model = "Llama", .is_left_out = [](std::strin
                                     return name == "lm_head.weight" || name.ends_with(".rotary_emb.inv_freq");
                                   }};
 // What is written. Qwen2 has biases of queries, keys and values, Qwen3 norms of their heads, SmolLM3 layers
-// without rotary positions.
+// without rotary positions, Mistral a window.
 struct Kind {
   std::string_view type, architecture;
 };
 constexpr Kind kLlama{"llama", "LlamaForCausalLM"}, kQwen2{"qwen2", "Qwen2ForCausalLM"},
-    kQwen3{"qwen3", "Qwen3ForCausalLM"}, kSmol{"smollm3", "SmolLM3ForCausalLM"};
+    kQwen3{"qwen3", "Qwen3ForCausalLM"}, kSmol{"smollm3", "SmolLM3ForCausalLM"},
+    kMistral{"mistral", "MistralForCausalLM"};
 constexpr std::string_view kTurned = "no_rope_layers", kEvery = "no_rope_layer_interval";
-// A Mistral is a Llama within its window.
-constexpr std::string_view kMistral = "mistral", kWindow = "sliding_window";
+constexpr std::string_view kWindow = "sliding_window", kActivation = "hidden_act",
+                           kGeglu = "gelu_pytorch_tanh";
 
 bool is_llama(const std::string& path) {
   if (!PublishedConfig::is_beside(path)) return false;
   const std::string type = PublishedConfig(PublishedConfig::beside(path)).text("model_type");
   return type == kLlama.type || type == kQwen2.type || type == kQwen3.type || type == kSmol.type ||
-         type == kMistral;
+         type == kMistral.type;
 }
 
-// How many of the last positions a Mistral attends to, where these are not all: null says all, nothing 4,096.
-std::optional<std::int64_t> window_of(const PublishedConfig& config) {
+// How many of the last positions a Mistral attends to; 0: all. null says all, nothing 4,096.
+std::int64_t window_of(const PublishedConfig& config) {
   constexpr std::int64_t kUsual = 4096;
   const bool says_all = config.json().contains(kWindow) && !config.has(kWindow);
-  if (config.text("model_type") != kMistral || says_all) return {};
+  if (config.text("model_type") != kMistral.type || says_all) return 0;
   const std::int64_t window = config.has(kWindow) ? config.size(kWindow) : kUsual;
-  return window < config.size("max_position_embeddings") ? std::optional(window) : std::nullopt;
-}
-
-std::string remark_on_llama(const std::string& path, const ModelConfig& model) {
-  const auto window = window_of(PublishedConfig(PublishedConfig::beside(path)));
-  if (!window) return "";
-  return fmt::format("attends to the last {} positions only: {}", *window,
-                     model.integer(kContext) <= *window ? "its context here is as long"
-                                                        : "with a longer model.context it is another model");
+  return window < config.size("max_position_embeddings") ? window : 0;
 }
 
 // Scaling of the frequencies, as transformers wrote it before and since version 5.
@@ -94,14 +86,16 @@ ModelConfig read_llama(const std::string& path) {
   model.set("embedding", config.size("hidden_size"));
   model.set("mlp_width", config.size("intermediate_size"));
   if (config.has("head_dim")) model.set("head_width", config.size("head_dim"));
-  model.set(kContext, window_of(config).value_or(config.size("max_position_embeddings")));
+  model.set(kContext, config.size("max_position_embeddings"));
+  model.set("window", window_of(config));
   model.set(kVocabulary, config.size("vocab_size"));
   model.set("epsilon", config.positive("rms_norm_eps", 1e-6));
   model.set("tied", config.flag("tie_word_embeddings", false));
   model.set("qkv_bias", config.text("model_type") == kQwen2.type);
   model.set("qk_norm", config.text("model_type") == kQwen3.type);
   if (config.text("model_type") == kSmol.type) read_unturned(config, model);
-  config.expect("hidden_act", {"silu", "swish"});
+  model.set("geglu", config.text(kActivation) == kGeglu);
+  config.expect(kActivation, {"silu", "swish", kGeglu});
   config.expect("attention_bias", {false, nullptr});
   config.expect("mlp_bias", {false, nullptr});
   config.expect("partial_rotary_factor", {1.0});
@@ -133,10 +127,11 @@ void save_llama(const WeightSource& weights, const ModelConfig& config, const st
                 Device& device) {
   const ModelConfig m = complete(config);
   const int unturned_every = m.integer("unturned_every");
-  const Kind& kind = m.flag("qkv_bias")   ? kQwen2
-                     : m.flag("qk_norm")  ? kQwen3
-                     : unturned_every > 0 ? kSmol
-                                          : kLlama;
+  const Kind& kind = m.flag("qkv_bias")        ? kQwen2
+                     : m.flag("qk_norm")       ? kQwen3
+                     : unturned_every > 0      ? kSmol
+                     : m.integer("window") > 0 ? kMistral
+                                               : kLlama;
   const int heads = m.integer("heads"), kv_heads = m.integer("kv_heads"),
             head_width = m.integer("head_width");
   Json written = {{"architectures", {kind.architecture}},
@@ -153,7 +148,7 @@ void save_llama(const WeightSource& weights, const ModelConfig& config, const st
                   {"rope_scaling", rotary_of(m)},
                   {"rms_norm_eps", m.number("epsilon")},
                   {"tie_word_embeddings", m.flag("tied")},
-                  {"hidden_act", "silu"},
+                  {kActivation, m.flag("geglu") ? kGeglu : "silu"},
                   {kBeginToken, nullptr},  // else transformers takes 1 and 2
                   {kEndToken, nullptr},
                   {"torch_dtype", "float32"}};
@@ -162,6 +157,7 @@ void save_llama(const WeightSource& weights, const ModelConfig& config, const st
     written[kTurned] = turned_layers(m.integer("layers"), unturned_every);
     written["pad_token_id"] = nullptr;  // else one beyond small vocabularies
   }
+  if (m.integer("window") > 0) written[kWindow] = m.integer("window");
   save_published(weights, kLayout, written, folder, device);
 }
 
@@ -173,7 +169,6 @@ const Published& llama_hugging_face() {
                                         .tokenizer = {},
                                         .is_at = is_llama,
                                         .read = read_llama,
-                                        .remark = remark_on_llama,
                                         .load = load_llama,
                                         .save = save_llama};
   return kPublished;

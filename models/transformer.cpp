@@ -63,7 +63,7 @@ struct Layer {
   }
   Value feed(Value x) const {
     const Value y = plain("fc1", x, c.integer("mlp_width"));
-    const Value active = c.flag("swish") ? gelu(b, y, kernels::GeluForm::kSwish) : relu(b, y);
+    const Value active = activation(b, c.flag("swish") ? Activation::kSilu : Activation::kRelu, y);
     return join("final_layer_norm", x, plain("fc2", active, width));
   }
   static double deviation(int inputs, int outputs) { return std::sqrt(2.0 / (inputs + outputs)); }

@@ -40,7 +40,7 @@ void forward(ProgramBuilder& b, const ModelConfig& c) {
       y = projection(b, name + "attn.proj", y, width, kDeviation);
       const Value middle = add(b, in, dropout(b, y, drop));
       y = layer_norm(b, name + "norm2", middle, kEpsilon);
-      y = gelu(b, projection(b, name + "mlp.fc1", y, hidden, kDeviation), kernels::GeluForm::kExact);
+      y = activation(b, Activation::kGelu, projection(b, name + "mlp.fc1", y, hidden, kDeviation));
       y = projection(b, name + "mlp.fc2", y, width, kDeviation);
       return add(b, middle, dropout(b, y, drop));
     };

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Makes llama_tiny/, qwen2_tiny/, qwen3_tiny/ and smollm3_tiny/: small models with random parameters as transformers saves them, and in expected.safetensors
+"""Makes llama_tiny/, qwen2_tiny/, qwen3_tiny/, smollm3_tiny/ and mistral_tiny/: small models with random parameters as transformers saves them, and in expected.safetensors
 what it computes with them in fp32: the logits of one text and the gradients of its mean cross-entropy. The Llama has heads that
 share keys, an output of its own and Llama 3's rotary scaling, the Qwen2 biases and a tied output, the Qwen3 norms of heads
-that are wider than channels / heads, the SmolLM3 every second layer without rotary positions. Needs PyTorch and transformers.
+that are wider than channels / heads, the SmolLM3 every second layer without rotary positions, the Mistral a window of 7 positions and
+GeGLU. Needs PyTorch and transformers.
 usage: make_llama_tiny.py OUTDIR"""
 import json
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
-from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, SmolLM3Config, SmolLM3ForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, SmolLM3Config, SmolLM3ForCausalLM
 
 SIZES = dict(vocab_size=61, hidden_size=16, intermediate_size=20, num_hidden_layers=2, num_attention_heads=4,
              num_key_value_heads=2, max_position_embeddings=64, hidden_act="silu", attn_implementation="eager")
@@ -41,3 +42,5 @@ make(out / "qwen2_tiny", Qwen2ForCausalLM(Qwen2Config(**SIZES, rms_norm_eps=1e-6
 make(out / "smollm3_tiny", SmolLM3ForCausalLM(SmolLM3Config(**SIZES, no_rope_layer_interval=2, rms_norm_eps=1e-6, pad_token_id=None,
                                                             bos_token_id=None, eos_token_id=None, tie_word_embeddings=True)))
 make(out / "qwen3_tiny", Qwen3ForCausalLM(Qwen3Config(**SIZES, head_dim=6, rms_norm_eps=1e-6, tie_word_embeddings=True)))
+make(out / "mistral_tiny", MistralForCausalLM(MistralConfig(**{**SIZES, "hidden_act": "gelu_pytorch_tanh"}, sliding_window=7, bos_token_id=None,
+                                                            eos_token_id=None, tie_word_embeddings=False)))

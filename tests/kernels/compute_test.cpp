@@ -372,8 +372,8 @@ TEST_P(BiasTest, GradientIsTheSumOfRows) {
         }
         const Cells cy = cells(type, y), cdy = cells(type, dy), g = cells(type, rows * columns);
         const auto db = zeros(want.size());
-        const void* dx = device().bias_backward(type, rows, columns, cy.data(), cdy.data(), relu,
-                                                relu ? g.data() : nullptr, db.data());
+        const void* dx = device().bias_backward(
+            {{type, rows * columns}, columns, cy.data(), cdy.data(), relu ? g.data() : nullptr, db.data()});
         ASSERT_EQ(dx, relu ? g.data() : cdy.data());
         expect_near(db.values(), want, 1e-5);
         ASSERT_EQ((relu ? g : cdy).floats(), gated);
@@ -383,12 +383,12 @@ TEST_P(BiasTest, GradientIsTheSumOfRows) {
 }
 
 // ---- batch norm ------------------------------------------------------------------------------------------
-// The output of a device's norm_statistics: weights of one, biases and running statistics of zero.
+// The output of a device's batch_norm_statistics: weights of one, biases and running statistics of zero.
 struct NormChannels {
   DeviceArray<float> mean, inverse_deviation, scale, shift, running_mean, running_variance;
   DeviceArray<std::uint8_t> finite;
   DeviceArray<std::byte> room;
-  NormChannels(Device& d, const NormShape& s)
+  NormChannels(Device& d, const BatchNormShape& s)
       : mean(d, of(s, 0)),
         inverse_deviation(d, of(s, 0)),
         scale(d, of(s, 1)),
@@ -396,11 +396,11 @@ struct NormChannels {
         running_mean(d, of(s, 0)),
         running_variance(d, of(s, 0)),
         finite(d, {1}),
-        room(scratch_on(d, d.norm_scratch_bytes(s))) {}
-  static Floats of(const NormShape& s, float value) {
+        room(scratch_on(d, d.batch_norm_scratch_bytes(s))) {}
+  static Floats of(const BatchNormShape& s, float value) {
     return Floats(static_cast<std::size_t>(s.channels), value);
   }
-  NormStatistics statistics() {
+  BatchNormStatistics statistics() {
     return {mean.data(),
             inverse_deviation.data(),
             {scale.data(), shift.data(), scale.data(), shift.data()},
@@ -413,7 +413,7 @@ struct NormChannels {
 TEST_P(BatchNormTest, StatisticsInClosedForm) {
   // Channel c holds offset + slope * row: mean offset + slope (rows-1)/2, variance slope^2 (rows^2-1)/12.
   for (const int channels : {3, 8, 16, 35, 64}) {
-    const NormShape shape{5000, channels, Compute::kFp32};  // several shards, the last one partial
+    const BatchNormShape shape{5000, channels, Compute::kFp32};  // several shards, the last one partial
     Floats x;
     for (std::int64_t r = 0; r < shape.rows; ++r) {
       for (int c = 0; c < channels; ++c) {
@@ -423,7 +423,7 @@ TEST_P(BatchNormTest, StatisticsInClosedForm) {
     const auto n = static_cast<std::size_t>(channels);
     const auto in = array(x);
     NormChannels of(device(), shape);
-    device().norm_statistics(shape, in.data(), of.statistics(), of.room.data());
+    device().batch_norm_statistics(shape, in.data(), of.statistics(), of.room.data());
     const Floats mean = of.mean.values();
     Floats variance = of.running_variance.values();  // a tenth of the unbiased one
     for (float& v : variance) v *= 10.0F * 4999 / 5000;
@@ -440,7 +440,7 @@ TEST_P(BatchNormTest, StatisticsInClosedForm) {
 
 TEST_P(BatchNormTest, PreparesAndProposes) {
   for (const int channels : {300, 304}) {
-    const NormShape shape{10, channels, Compute::kFp32};
+    const BatchNormShape shape{10, channels, Compute::kFp32};
     const Floats x = random_floats(10 * channels, 1), weight = random_floats(channels, 2),
                  bias = random_floats(channels, 3), old_mean = random_floats(channels, 4);
     Floats old_variance = random_floats(channels, 5);
@@ -465,7 +465,7 @@ TEST_P(BatchNormTest, PreparesAndProposes) {
     of.running_mean.assign(old_mean);
     of.running_variance.assign(old_variance);
     const auto in = array(x);
-    device().norm_statistics(shape, in.data(), of.statistics(), of.room.data());
+    device().batch_norm_statistics(shape, in.data(), of.statistics(), of.room.data());
     expect_near(of.mean.values(), mean, 1e-6);
     expect_near(of.inverse_deviation.values(), r, 1e-6);
     expect_near(of.scale.values(), s, 1e-6);
@@ -481,8 +481,8 @@ TEST_P(BatchNormTest, PreparesAndProposes) {
     }());
     const auto in_weight = array(weight), in_bias = array(bias);
     const auto scale = array(bias), shift = array(weight);  // anything
-    device().norm_prepare(channels, of.mean.data(), variance.data(),
-                          {in_weight.data(), in_bias.data(), scale.data(), shift.data()});
+    device().batch_norm_prepare(channels, of.mean.data(), variance.data(),
+                                {in_weight.data(), in_bias.data(), scale.data(), shift.data()});
     expect_near(variance.values(), r, 1e-6);
     expect_near(scale.values(), s, 1e-6);
     expect_near(shift.values(), b, 1e-6);
@@ -491,7 +491,7 @@ TEST_P(BatchNormTest, PreparesAndProposes) {
       broken.back() = bad;
       NormChannels seen(device(), shape);
       const auto on = array(broken);
-      device().norm_statistics(shape, on.data(), seen.statistics(), seen.room.data());
+      device().batch_norm_statistics(shape, on.data(), seen.statistics(), seen.room.data());
       EXPECT_EQ(seen.finite.values()[0], 0);
     }
   }
@@ -499,20 +499,20 @@ TEST_P(BatchNormTest, PreparesAndProposes) {
 
 // One batch norm in fp32 whose inputs can be moved.
 struct NormCase {
-  NormShape shape;
+  BatchNormShape shape;
   Device& device;
   DeviceArray<float> x, weight, bias, residual, y;
   NormChannels of;
 
-  NormCase(Device& d, const NormShape& s, const Floats& vx, const Floats& vw, const Floats& vb,
+  NormCase(Device& d, const BatchNormShape& s, const Floats& vx, const Floats& vw, const Floats& vb,
            const Floats& vr)
       : shape(s), device(d), x(d, vx), weight(d, vw), bias(d, vb), residual(d, vr), y(d, vx), of(d, s) {}
   Floats forward(bool adds) {
     device.copy(of.scale.data(), weight.data(), 4 * shape.channels);
     device.copy(of.shift.data(), bias.data(), 4 * shape.channels);
-    device.norm_statistics(shape, x.data(), of.statistics(), of.room.data());
-    device.norm_apply(shape, x.data(), of.scale.data(), of.shift.data(), adds ? residual.data() : nullptr,
-                      false, y.data());
+    device.batch_norm_statistics(shape, x.data(), of.statistics(), of.room.data());
+    device.batch_norm_apply(shape, {x.data(), of.scale.data(), of.shift.data(),
+                                    adds ? residual.data() : nullptr, false, y.data()});
     return y.values();
   }
 };
@@ -521,7 +521,7 @@ TEST_P(BatchNormTest, GradientsByFiniteDifferences) {
   for (const int channels : {3, 16, 40}) {
     for (int kind = 0; kind < 4; ++kind) {
       const bool relu = (kind & 1) != 0, residual = (kind & 2) != 0;
-      const NormShape shape{60, channels, Compute::kFp32};
+      const BatchNormShape shape{60, channels, Compute::kFp32};
       const std::int64_t count = shape.rows * channels;
       const Floats x = random_floats(count, 1), dy = random_floats(count, 2),
                    weight = random_floats(channels, 4), bias = random_floats(channels, 5);
@@ -538,7 +538,7 @@ TEST_P(BatchNormTest, GradientsByFiniteDifferences) {
       const auto gates = array(gate), gradient = array(dy), dw = zeros(weight.size()),
                  db = zeros(weight.size());
       auto dx = array(Floats(x.size(), 0.5F)), dres = array(Floats(x.size(), 0.25F));
-      NormBackward args;
+      BatchNormBackward args;
       args.x = norm.x.data();
       args.y = gates.data();
       args.dy = gradient.data();
@@ -550,10 +550,10 @@ TEST_P(BatchNormTest, GradientsByFiniteDifferences) {
       args.bias_gradient = db.data();
       args.dx = dx.data();
       args.dresidual = residual ? dres.data() : nullptr;
-      device().norm_backward(shape, args, norm.of.room.data());
+      device().batch_norm_backward(shape, args, norm.of.room.data());
       const Floats once = dx.values(), once_res = dres.values();
       args.accumulate = args.accumulate_residual = true;
-      device().norm_backward(shape, args, norm.of.room.data());
+      device().batch_norm_backward(shape, args, norm.of.room.data());
       const Floats twice = dx.values(), twice_res = dres.values();
       for (std::size_t i = 0; i < once.size(); ++i) {
         ASSERT_EQ(twice[i], once[i] + once[i]);
@@ -591,7 +591,7 @@ TEST_P(BatchNormTest, BackwardOfManyRowsIsThatOfPlainLoops) {
         std::tuple(Compute::kFp32, false, 40, true), std::tuple(Compute::kBf16, false, 40, true),
         std::tuple(Compute::kFp32, false, 8, false), std::tuple(Compute::kBf16, false, 136, false)}) {
     const bool relu = gates;
-    const NormShape shape{1300, channels, type};
+    const BatchNormShape shape{1300, channels, type};
     const auto n = static_cast<std::size_t>(channels);
     const Floats x = rounded(type, random_floats(shape.rows * channels, 1)),
                  y = rounded(type, random_floats(shape.rows * channels, 2)),
@@ -600,8 +600,8 @@ TEST_P(BatchNormTest, BackwardOfManyRowsIsThatOfPlainLoops) {
     const Cells cx = cells(type, x), cy = cells(type, y), cdy = cells(type, dy);
     const auto w = array(weight), dw = zeros(n), db = zeros(n);
     NormChannels of(device(), shape);
-    device().norm_statistics(shape, cx.data(), of.statistics(), of.room.data());
-    NormBackward args;
+    device().batch_norm_statistics(shape, cx.data(), of.statistics(), of.room.data());
+    BatchNormBackward args;
     args.x = cx.data();
     args.y = cy.data();
     args.dy = args.dx = cdy.data();  // in place
@@ -612,7 +612,7 @@ TEST_P(BatchNormTest, BackwardOfManyRowsIsThatOfPlainLoops) {
     args.weight = w.data();
     args.weight_gradient = dw.data();
     args.bias_gradient = db.data();
-    device().norm_backward(shape, args, of.room.data());
+    device().batch_norm_backward(shape, args, of.room.data());
     const Floats m = of.mean.values(), r = of.inverse_deviation.values();
     std::vector<double> sum(n), sum_x(n), dx;
     const auto g = [&](std::size_t i) { return !relu || y[i] > 0 ? 1.0 * dy[i] : 0.0; };
@@ -632,12 +632,12 @@ TEST_P(BatchNormTest, BackwardOfManyRowsIsThatOfPlainLoops) {
 }
 
 TEST_P(BatchNormTest, ApplyRoundsOnceInBf16AndGatesOnPositive) {
-  const NormShape shape{33, 16, Compute::kBf16};
+  const BatchNormShape shape{33, 16, Compute::kBf16};
   const Floats x = rounded(Compute::kBf16, random_floats(33 * 16, 1));
   const Floats scale = random_floats(16, 2), shift = random_floats(16, 3);
   const Cells cx = cells(Compute::kBf16, x), cy = cells(Compute::kBf16, 33 * 16);
   const auto factors = array(scale), offsets = array(shift);
-  device().norm_apply(shape, cx.data(), factors.data(), offsets.data(), nullptr, true, cy.data());
+  device().batch_norm_apply(shape, {cx.data(), factors.data(), offsets.data(), nullptr, true, cy.data()});
   const Floats y = cy.floats();
   for (std::size_t i = 0; i < x.size(); ++i) {
     const float v = x[i] * scale[i % 16] + shift[i % 16];
@@ -668,14 +668,14 @@ TEST_P(ElementsTest, EveryBf16ValueAndTails) {
 TEST(CpuElements, RoundsInPlace) {
   const Floats odd = random_floats(1003, 9);
   Floats in_place = odd;
-  loops::round_bf16(1003, in_place.data());
+  loops::elements().round_bf16(1003, in_place.data());
   EXPECT_EQ(in_place, rounded(Compute::kBf16, odd));
 }
 
 TEST_P(ElementsTest, ReluKeepsNan) {
   const Floats x = {std::nanf(""), -1, 2, 0, 1, 2, 3, -4, std::nanf(""), -5};
   const auto in = array(x), out = zeros(x.size());
-  device().relu_forward(Compute::kFp32, static_cast<std::int64_t>(x.size()), in.data(), out.data());
+  device().activate({.width = static_cast<std::int64_t>(x.size()), .x = in.data(), .y = out.data()});
   const Floats y = out.values();
   EXPECT_TRUE(std::isnan(y[0]) && std::isnan(y[8]));
   EXPECT_EQ(y[1] + y[7] + y[9], 0);
@@ -685,7 +685,9 @@ TEST_P(ElementsTest, ReluKeepsNan) {
 TEST_P(PoolingTest, GradientsByFiniteDifferences) {
   Device& on = device();
   constexpr Compute kType = Compute::kFp32;
-  const PoolShape average{2, 6, 5, 3, 3, 2}, maximum{2, 6, 6, 5, 2, 2}, padded{2, 6, 5, 5, 3, 2, 1};
+  constexpr Pooling kMaximum = Pooling::kMaximum;
+  const PoolShape average{2, 6, 5, 3, 3, 2}, maximum{2, 6, 6, 5, 2, 2, 0, kMaximum},
+      padded{2, 6, 5, 5, 3, 2, 1, kMaximum};
   const ShortcutShape cut{2, 6, 6, 4, 10, 2};
   struct Case {
     const char* name;
@@ -694,42 +696,51 @@ TEST_P(PoolingTest, GradientsByFiniteDifferences) {
     std::function<void(const float*, const float*, const float*, float*, bool)> backward;  // x, y, dy, dx
   };
   const Case cases[] = {
-      {"relu", 77, 77, [&](const float* x, float* y) { on.relu_forward(kType, 77, x, y); },
+      {"relu", 77, 77, [&](const float* x, float* y) { on.activate({.width = 77, .x = x, .y = y}); },
        [&](const float*, const float* y, const float* dy, float* dx, bool add) {
-         on.relu_backward(kType, 77, y, dy, dx, add);
+         on.activate_backward({.width = 77, .x = y, .dy = dy, .dx = dx, .accumulate = add});
        }},
       {"average", 2 * 6 * 5 * 3, 2 * 2 * 2 * 3,
-       [&](const float* x, float* y) { on.average_pool_forward(average, kType, x, y); },
+       [&](const float* x, float* y) { on.pool_forward(average, x, y); },
        [&](const float*, const float*, const float* dy, float* dx, bool add) {
-         on.average_pool_backward(average, kType, dy, dx, add);
+         on.pool_backward(average, {nullptr, dy, dx, add});
        }},
       {"maximum", 2 * 6 * 6 * 5, 2 * 3 * 3 * 5,
-       [&](const float* x, float* y) { on.max_pool_forward(maximum, kType, x, y); },
+       [&](const float* x, float* y) { on.pool_forward(maximum, x, y); },
        [&](const float* x, const float*, const float* dy, float* dx, bool add) {
-         on.max_pool_backward(maximum, kType, x, dy, dx, add);
+         on.pool_backward(maximum, {x, dy, dx, add});
        }},
       {"maximum with padding", 2 * 6 * 5 * 5, 2 * 3 * 3 * 5,
-       [&](const float* x, float* y) { on.max_pool_forward(padded, kType, x, y); },
+       [&](const float* x, float* y) { on.pool_forward(padded, x, y); },
        [&](const float* x, const float*, const float* dy, float* dx, bool add) {
-         on.max_pool_backward(padded, kType, x, dy, dx, add);
+         on.pool_backward(padded, {x, dy, dx, add});
        }},
       {"shortcut", 2 * 6 * 6 * 4, 2 * 3 * 3 * 10,
-       [&](const float* x, float* y) { on.shortcut_forward(cut, kType, x, y); },
+       [&](const float* x, float* y) { on.shortcut_forward(cut, x, y); },
        [&](const float*, const float*, const float* dy, float* dx, bool add) {
-         on.shortcut_backward(cut, kType, dy, dx, add);
+         on.shortcut_backward(cut, dy, dx, add);
        }},
-      {"copy", 50, 50, [&](const float* x, float* y) { on.copy_or_add(kType, 50, x, y, false); },
+      {"copy", 50, 50,
+       [&](const float* x, float* y) {
+         on.copy_or_add({kType, 50}, x, y, false);
+       },
        [&](const float*, const float*, const float* dy, float* dx, bool add) {
-         on.copy_or_add(kType, 50, dy, dx, add);
+         on.copy_or_add({kType, 50}, dy, dx, add);
        }},
-      {"scale", 50, 50, [&](const float* x, float* y) { on.scale(kType, 50, -1.5F, x, y, false); },
+      {"scale", 50, 50,
+       [&](const float* x, float* y) {
+         on.scale({{kType, 50}, -1.5F, x, y});
+       },
        [&](const float*, const float*, const float* dy, float* dx, bool add) {
-         on.scale(kType, 50, -1.5F, dy, dx, add);
+         on.scale({{kType, 50}, -1.5F, dy, dx, add});
        }},
-      {"add", 50, 50, [&](const float* x, float* y) { on.add(kType, 50, x, x, y); },
+      {"add", 50, 50,
+       [&](const float* x, float* y) {
+         on.add({kType, 50}, x, x, y);
+       },
        [&](const float*, const float*, const float* dy, float* dx, bool add) {
-         on.copy_or_add(kType, 50, dy, dx, add);
-         on.copy_or_add(kType, 50, dy, dx, true);
+         on.copy_or_add({kType, 50}, dy, dx, add);
+         on.copy_or_add({kType, 50}, dy, dx, true);
        }},
   };
   for (const Case& c : cases) {
@@ -757,33 +768,35 @@ TEST_P(PoolingTest, GradientsByFiniteDifferences) {
 
 // Among equal values the first one gets the gradient, in windows that overlap and in those that do not.
 TEST_P(PoolingTest, TiesGoToTheFirst) {
-  const PoolShape shape{1, 3, 3, 1, 2, 1};
+  const PoolShape shape{1, 3, 3, 1, 2, 1, 0, Pooling::kMaximum};
   const auto x = array(Floats(9, 1.0F)), dy = array(Floats{1, 2, 4, 8}), dx = zeros(9);
-  device().max_pool_backward(shape, Compute::kFp32, x.data(), dy.data(), dx.data(), false);
+  device().pool_backward(shape, {x.data(), dy.data(), dx.data()});
   EXPECT_EQ(dx.values(), (Floats{1, 2, 0, 4, 8, 0, 0, 0, 0}));
 }
 
 // 4 x 4 of -16..-1 in windows of 3 x 3 two apart, with a padding of 1, which is never their maximum.
 TEST_P(PoolingTest, PaddingIsBelowEverything) {
-  const PoolShape shape{1, 4, 4, 1, 3, 2, 1};
+  PoolShape shape{1, 4, 4, 1, 3, 2, 1, Pooling::kMaximum};
   ASSERT_EQ(shape.out_height(), 2);
   Floats x(16);
   std::iota(x.begin(), x.end(), -16.0F);
   for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
+    shape.type = type;
     const Cells in = cells(type, x), y = cells(type, 4), dy = cells(type, Floats{1, 2, 4, 8}),
                 dx = cells(type, 16);
-    device().max_pool_forward(shape, type, in.data(), y.data());
+    device().pool_forward(shape, in.data(), y.data());
     EXPECT_EQ(y.floats(), (Floats{-11, -9, -3, -1}));
-    device().max_pool_backward(shape, type, in.data(), dy.data(), dx.data(), false);
+    device().pool_backward(shape, {in.data(), dy.data(), dx.data()});
     EXPECT_EQ(dx.floats(), (Floats{0, 0, 0, 0, 0, 1, 0, 2, 0, 0, 0, 0, 0, 4, 0, 8}));
   }
 }
 
 // Devices take whole images, and channels in eights, by other ways.
 TEST_P(PoolingTest, AveragesAndTheirGradientsAreThoseOfPlainLoops) {
-  for (const PoolShape& s : {PoolShape{3, 4, 4, 5, 4, 4}, PoolShape{3, 9, 9, 72, 9, 1},
-                             PoolShape{2, 6, 5, 16, 3, 2}, PoolShape{2, 4, 4, 8, 2, 2}}) {
+  for (PoolShape s : {PoolShape{3, 4, 4, 5, 4, 4}, PoolShape{3, 9, 9, 72, 9, 1}, PoolShape{2, 6, 5, 16, 3, 2},
+                      PoolShape{2, 4, 4, 8, 2, 2}}) {
     for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
+      s.type = type;
       const std::int64_t inputs = s.batch * s.height * s.width * s.channels,
                          outputs = s.batch * s.out_height() * s.out_width() * s.channels;
       const Floats x = rounded(type, random_floats(inputs, 1)), dy = rounded(type, random_floats(outputs, 2)),
@@ -805,9 +818,9 @@ TEST_P(PoolingTest, AveragesAndTheirGradientsAreThoseOfPlainLoops) {
       }
       const Cells cx = cells(type, x), cdy = cells(type, dy), cy = cells(type, outputs),
                   cdx = cells(type, inputs), sum = cells(type, before);
-      device().average_pool_forward(s, type, cx.data(), cy.data());
-      device().average_pool_backward(s, type, cdy.data(), cdx.data(), false);
-      device().average_pool_backward(s, type, cdy.data(), sum.data(), true);
+      device().pool_forward(s, cx.data(), cy.data());
+      device().pool_backward(s, {nullptr, cdy.data(), cdx.data()});
+      device().pool_backward(s, {nullptr, cdy.data(), sum.data(), true});
       const double tolerance = type == Compute::kFp32 ? 1e-6 : 5e-3;
       expect_near(cy.floats(), y, tolerance);
       expect_near(cdx.floats(), dx, tolerance);
@@ -840,14 +853,15 @@ TEST_P(PoolingTest, ShortcutSubsamplesAndCentresChannels) {
   Floats x(32);
   std::iota(x.begin(), x.end(), 1.0F);
   const auto in = array(x), y = zeros(16);
-  device().shortcut_forward(s, Compute::kFp32, in.data(), y.data());
+  device().shortcut_forward(s, in.data(), y.data());
   EXPECT_EQ(y.values(), (Floats{0, 1, 2, 0, 0, 5, 6, 0, 0, 17, 18, 0, 0, 21, 22, 0}));
 }
 
 TEST_P(PoolingTest, ShortcutsOfChannelsInEights) {
-  for (const ShortcutShape& s : {ShortcutShape{2, 6, 5, 16, 32, 2}, ShortcutShape{2, 3, 4, 8, 40, 1},
-                                 ShortcutShape{1, 4, 4, 8, 16, 2}}) {
+  for (ShortcutShape s : {ShortcutShape{2, 6, 5, 16, 32, 2}, ShortcutShape{2, 3, 4, 8, 40, 1},
+                          ShortcutShape{1, 4, 4, 8, 16, 2}}) {
     for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
+      s.type = type;
       const std::int64_t inputs = s.batch * s.height * s.width * s.in,
                          outputs = s.batch * s.out_height() * s.out_width() * s.out;
       const Floats x = rounded(type, random_floats(inputs, 1)), dy = rounded(type, random_floats(outputs, 2));
@@ -866,9 +880,9 @@ TEST_P(PoolingTest, ShortcutsOfChannelsInEights) {
       }
       const Cells cx = cells(type, x), cdy = cells(type, dy), cy = cells(type, outputs),
                   cdx = cells(type, inputs), sum = cells(type, Floats(x.size(), 1.0F));
-      device().shortcut_forward(s, type, cx.data(), cy.data());
-      device().shortcut_backward(s, type, cdy.data(), cdx.data(), false);
-      device().shortcut_backward(s, type, cdy.data(), sum.data(), true);
+      device().shortcut_forward(s, cx.data(), cy.data());
+      device().shortcut_backward(s, cdy.data(), cdx.data(), false);
+      device().shortcut_backward(s, cdy.data(), sum.data(), true);
       EXPECT_EQ(cy.floats(), y);
       EXPECT_EQ(cdx.floats(), dx);
       EXPECT_EQ(sum.floats(), rounded(type, added));
@@ -879,9 +893,9 @@ TEST_P(PoolingTest, ShortcutsOfChannelsInEights) {
 TEST_P(ElementsTest, RowsThatLieApartAreCopiedOrAdded) {
   for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
     const Cells from = cells(type, Floats{1, 2, 3, 4, 5, 6, 7, 8}), to = cells(type, Floats(9, 10.0F));
-    device().copy_or_add_rows(type, {2, 2, 3, 5}, from.data(), to.data(), false);
+    device().copy_or_add_rows(type, {2, 2, 3, 5}, from.data(), to.data());
     EXPECT_EQ(to.floats(), (Floats{1, 2, 10, 10, 10, 4, 5, 10, 10}));
-    device().copy_or_add_rows(type, {2, 2, 0, 5}, from.data(), to.data(), true);  // the same row twice
+    device().copy_or_add_rows(type, {2, 2, 0, 5, true}, from.data(), to.data());  // the same row twice
     EXPECT_EQ(to.floats(), (Floats{2, 4, 10, 10, 10, 5, 7, 10, 10}));
   }
 }
@@ -911,37 +925,42 @@ TEST_P(ElementsTest, BytesAreTheCpus) {
       on.from_float(type, kCount - 3, f + 3, z.data());
     });
     same("add", [&](Device& on, C x, C y, C z, float*, float*, float*) {
-      on.add(type, kCount, x.data(), y.data(), z.data());
+      on.add({type, kCount}, x.data(), y.data(), z.data());
     });
     for (const bool more : {false, true}) {
       same("copy_or_add", [&](Device& on, C x, C, C z, float*, float*, float*) {
-        on.copy_or_add(type, kCount, x.data(), z.data(), more);
+        on.copy_or_add({type, kCount}, x.data(), z.data(), more);
       });
       same("scale", [&](Device& on, C x, C, C z, float*, float*, float*) {
-        on.scale(type, kCount, 1.1F, x.data(), z.data(), more);
+        on.scale({{type, kCount}, 1.1F, x.data(), z.data(), more});
       });
-      same("relu_backward", [&](Device& on, C x, C y, C z, float*, float*, float*) {
-        on.relu_backward(type, kCount, x.data(), y.data(), z.data(), more);
+      same("activate_backward", [&](Device& on, C x, C y, C z, float*, float*, float*) {
+        on.activate_backward({.type = type,
+                              .width = kCount,
+                              .x = x.data(),
+                              .dy = y.data(),
+                              .dx = z.data(),
+                              .accumulate = more});
       });
       same("dropout", [&](Device& on, C x, C, C z, float*, float*, float*) {
-        on.dropout(type, kCount, {{3, 1, 4, 13, 9}, 16384, 4.0F / 3}, x.data(), z.data(), more);
+        on.dropout({{type, kCount}, {{3, 1, 4, 13, 9}, 16384, 4.0F / 3}, x.data(), z.data(), more});
       });
       same("shortcut_backward", [&](Device& on, C, C y, C z, float*, float*, float*) {
-        on.shortcut_backward({1, 7, 10, 6, 13, 3}, type, y.data(), z.data(), more);
+        on.shortcut_backward({1, 7, 10, 6, 13, 3, type}, y.data(), z.data(), more);
       });
-      same("norm_apply", [&](Device& on, C x, C y, C z, float*, float* row, float* row2) {
-        on.norm_apply({kRows, kColumns, type}, x.data(), row, row2, more ? y.data() : nullptr, true,
-                      z.data());
+      same("batch_norm_apply", [&](Device& on, C x, C y, C z, float*, float* row, float* row2) {
+        on.batch_norm_apply({kRows, kColumns, type},
+                            {x.data(), row, row2, more ? y.data() : nullptr, true, z.data()});
       });
     }
     same("shortcut", [&](Device& on, C x, C, C z, float*, float*, float*) {
-      on.shortcut_forward({1, 7, 10, 6, 13, 3}, type, x.data(), z.data());
+      on.shortcut_forward({1, 7, 10, 6, 13, 3, type}, x.data(), z.data());
     });
     same("max_pool", [&](Device& on, C x, C, C z, float*, float*, float*) {
-      on.max_pool_forward({1, 10, 9, 3, 3, 2}, type, x.data(), z.data());
+      on.pool_forward({1, 10, 9, 3, 3, 2, 0, Pooling::kMaximum, type}, x.data(), z.data());
     });
     same("embedding", [&](Device& on, C, C, C z, float* f, float*, float*) {
-      on.embedding_forward(type, kColumns, 5, 3, 50, f, f + 7 * kColumns, z.data());
+      on.embedding_forward({type, kColumns, 5, 3, 50, f, f + 7 * kColumns, z.data()});
     });
   }
 }
@@ -952,14 +971,14 @@ LossResult loss_of(Device& on, const LossShape& shape, Compute type, const Float
   const Cells cells(on, type, logits);
   const DeviceArray<std::int32_t> wanted(on, labels);
   const DeviceArray<LossResult> result(on, {{-1, -1}});
-  on.softmax_loss(shape, type, cells.data(), wanted.data(), result.data());
+  on.loss_forward({shape, type, cells.data(), wanted.data(), nullptr, result.data()});
   return result.values()[0];
 }
 Floats loss_gradient_of(Device& on, const LossShape& shape, Compute type, const Floats& logits,
                         const std::vector<std::int32_t>& labels) {
   const Cells cells(on, type, logits), gradient(on, type, logits);
   const DeviceArray<std::int32_t> wanted(on, labels);
-  on.softmax_loss_backward(shape, type, cells.data(), wanted.data(), gradient.data());
+  on.loss_backward({shape, type, cells.data(), wanted.data(), nullptr, nullptr, gradient.data()});
   return gradient.floats();
 }
 
@@ -1038,11 +1057,11 @@ Floats sums_of(Device& device, Compute type) {
       dw(device, random_floats(s.weights(), 3));
   convolution->forward(x.data(), w.data(), y.data(), room.data());
   convolution->backward(x.data(), w.data(), dy.data(), dx.data(), false, dw.data(), room.data());
-  const NormShape norm{s.batch * 64, 32, type};
+  const BatchNormShape norm{s.batch * 64, 32, type};
   NormChannels of_norm(device, norm);
   const DeviceArray<float> bias(device, Floats(32));
-  device.norm_statistics(norm, y.data(), of_norm.statistics(), of_norm.room.data());
-  device.bias_backward(type, norm.rows, 32, y.data(), dy.data(), false, nullptr, bias.data());
+  device.batch_norm_statistics(norm, y.data(), of_norm.statistics(), of_norm.room.data());
+  device.bias_backward({{type, norm.rows * 32}, 32, y.data(), dy.data(), nullptr, bias.data()});
   // As they lie, and packed.
   const DeviceArray<float> product(device, Floats(2 * 600 * 300));
   const Cells a(device, type, random_floats(600 * 50, 4)), b(device, type, random_floats(50 * 300, 5));

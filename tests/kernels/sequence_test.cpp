@@ -14,9 +14,7 @@ namespace lpmm::kernels {
 namespace {
 
 LPMM_DEVICE_SUITE(RowNormTest);
-LPMM_DEVICE_SUITE(GeluTest);
-LPMM_DEVICE_SUITE(SwigluTest);
-LPMM_DEVICE_SUITE(TanhTest);
+LPMM_DEVICE_SUITE(ActivationTest);
 LPMM_DEVICE_SUITE(MeanTest);
 LPMM_DEVICE_SUITE(SquareLossTest);
 LPMM_DEVICE_SUITE(RotaryTest);
@@ -90,8 +88,8 @@ TEST_P(RowNormTest, ForwardAndBackwardAreThoseOfPlainLoops) {
     const auto weight = array(w), bias = array(b), mean = zeros(rows), inverse = zeros(rows),
                dw = zeros(w.size()), db = zeros(w.size());
     const bool has_mean = shape.is_centred;
-    device().row_norm_forward(shape, cx.data(), weight.data(), has_mean ? bias.data() : nullptr, cy.data(),
-                              has_mean ? mean.data() : nullptr, inverse.data());
+    device().row_norm_forward(shape, {cx.data(), weight.data(), has_mean ? bias.data() : nullptr, cy.data(),
+                                      has_mean ? mean.data() : nullptr, inverse.data()});
     expect_near(cy.floats(), want.y, tolerance_of(type));
     const auto room = scratch(device().row_norm_scratch_bytes(shape));
     RowNormBackward args{
@@ -149,7 +147,7 @@ TEST_P(RowNormTest, HeadsAreRowsWithGaps) {
         return static_cast<std::byte*>(c.data()) + first * value_bytes(type);
       };
       const auto inverse = zeros(static_cast<std::size_t>(rows)), dw = zeros(w.size());
-      device().row_norm_forward(shape, at(cx), weight.data(), nullptr, at(cy), nullptr, inverse.data());
+      device().row_norm_forward(shape, {at(cx), weight.data(), nullptr, at(cy), nullptr, inverse.data()});
       const auto room = scratch(device().row_norm_scratch_bytes(shape));
       RowNormBackward args{at(cx),  at(cdy), weight.data(), nullptr, inverse.data(),
                            at(cdx), false,   dw.data(),     nullptr};
@@ -177,108 +175,114 @@ TEST_P(RowNormTest, HeadsAreRowsWithGaps) {
   }
 }
 
-// ---- GELU ------------------------------------------------------------------------------------------------
-double plain_gelu(GeluForm form, double x) {
-  if (form == GeluForm::kExact) return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
-  if (form == GeluForm::kSwish) return x / (1 + std::exp(-x));
-  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+// ---- activations -----------------------------------------------------------------------------------------
+constexpr Activation kActivations[] = {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh,
+                                       Activation::kSilu, Activation::kTanh};
+double plain_activation(Activation f, double x) {
+  switch (f) {
+    case Activation::kRelu:
+      return x > 0 ? x : 0;
+    case Activation::kGelu:
+      return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
+    case Activation::kGeluTanh:
+      return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case Activation::kSilu:
+      return x / (1 + std::exp(-x));
+    case Activation::kTanh:
+      return std::tanh(x);
+  }
+  return 0;
+}
+double plain_slope(Activation f, double x) {
+  if (f == Activation::kRelu) return x > 0 ? 1 : 0;
+  return (plain_activation(f, x + 1e-5) - plain_activation(f, x - 1e-5)) / 2e-5;
 }
 
-TEST_P(GeluTest, ValuesAndSlopesOverTheWholeRange) {
+TEST_P(ActivationTest, ValuesAndSlopesOverTheWholeRange) {
   Floats x;
   for (int i = -1300; i <= 1300; ++i) x.push_back(static_cast<float>(i) * 0.01F);
   for (const float far : {-1e30F, -200.0F, 200.0F, 1e12F}) x.push_back(far);
-  for (const GeluForm form : {GeluForm::kTanh, GeluForm::kExact, GeluForm::kSwish}) {
+  for (const Activation f : kActivations) {
     for (const Compute type : kTypes) {
       const Floats values = rounded(type, x);
       const auto count = static_cast<std::int64_t>(values.size());
-      const Floats gradient = rounded(type, random_floats(count, 5));
-      const Cells cx = cells(type, values), cy = cells(type, count), cdy = cells(type, gradient),
+      const Floats dy = rounded(type, random_floats(count, 5));
+      const Cells cx = cells(type, values), cy = cells(type, count), cdy = cells(type, dy),
                   cdx = cells(type, Floats(values.size(), 1.0F));
-      device().gelu_forward(type, form, count, cx.data(), cy.data());
-      device().gelu_backward(type, form, count, cx.data(), cdy.data(), cdx.data(), true);
-      const Floats y = cy.floats(), dx = cdx.floats(), dy = gradient;
+      ActivationArgs args{.function = f,
+                          .type = type,
+                          .width = count,
+                          .x = cx.data(),
+                          .y = cy.data(),
+                          .dy = cdy.data(),
+                          .dx = cdx.data(),
+                          .accumulate = true};
+      device().activate(args);
+      if (reads_output(f, false)) args.x = cy.data();
+      device().activate_backward(args);
+      const Floats y = cy.floats(), dx = cdx.floats();
       for (std::size_t i = 0; i < values.size(); ++i) {
-        const double v = values[i], want = plain_gelu(form, v);
+        const double v = values[i], want = plain_activation(f, v);
         ASSERT_NEAR(y[i], want, (std::abs(want) + 1e-2) * tolerance_of(type)) << v;
         if (std::abs(v) > 100) continue;
-        const double slope = (plain_gelu(form, v + 1e-5) - plain_gelu(form, v - 1e-5)) / 2e-5;
-        ASSERT_NEAR(dx[i], 1 + dy[i] * slope, (std::abs(dy[i]) + 1) * 4 * tolerance_of(type)) << v;
+        ASSERT_NEAR(dx[i], 1 + dy[i] * plain_slope(f, v), (std::abs(dy[i]) + 1) * 4 * tolerance_of(type))
+            << v;
       }
     }
   }
 }
 
-TEST_P(GeluTest, NanStaysNan) {
+TEST_P(ActivationTest, NanStaysNan) {
   const auto x = array(Floats{std::nanf("")}), y = zeros(1), dx = zeros(1);
-  for (const GeluForm form : {GeluForm::kTanh, GeluForm::kExact}) {
-    device().gelu_forward(Compute::kFp32, form, 1, x.data(), y.data());
-    device().gelu_backward(Compute::kFp32, form, 1, x.data(), x.data(), dx.data(), false);
-    EXPECT_TRUE(std::isnan(y.values()[0]) && std::isnan(dx.values()[0]));
+  for (const Activation f : kActivations) {
+    device().activate({.function = f, .width = 1, .x = x.data(), .y = y.data()});
+    EXPECT_TRUE(std::isnan(y.values()[0]));
+    if (f == Activation::kRelu) continue;  // it has passed, or it has not
+    device().activate_backward({.function = f, .width = 1, .x = x.data(), .dy = x.data(), .dx = dx.data()});
+    EXPECT_TRUE(std::isnan(dx.values()[0]));
   }
 }
 
-// ---- SwiGLU ----------------------------------------------------------------------------------------------
-TEST_P(SwigluTest, ForwardAndBackwardAreThoseOfPlainLoops) {
-  for (const Compute type : kTypes) {
-    for (const auto& [rows, width] : {std::pair{1, 1}, {3, 7}, {5, 16}, {41, 100}}) {
-      const std::int64_t count = std::int64_t{1} * rows * width;
-      const Floats x = rounded(type, random_floats(2 * count, 1, 4)),
-                   dy = rounded(type, random_floats(count, 2));
-      Doubles y, dx(x.size());
-      for (std::size_t r = 0, w = static_cast<std::size_t>(width); r < static_cast<std::size_t>(rows); ++r) {
-        for (std::size_t c = 0; c < w; ++c) {
-          const double a = x[2 * r * w + c], b = x[(2 * r + 1) * w + c], d = dy[r * w + c];
-          const double s = 1 / (1 + std::exp(-a));
-          y.push_back(a * s * b);
-          dx[2 * r * w + c] = d * b * s * (1 + a * (1 - s));
-          dx[(2 * r + 1) * w + c] = d * a * s;
+TEST_P(ActivationTest, GatesOneHalfOfTheChannelsByTheOther) {
+  for (const Activation f : kActivations) {
+    for (const Compute type : kTypes) {
+      for (const auto& [rows, width] : {std::pair{1, 1}, {3, 7}, {5, 16}, {41, 100}}) {
+        const std::int64_t count = std::int64_t{1} * rows * width;
+        const Floats x = rounded(type, random_floats(2 * count, 1, 4)),
+                     dy = rounded(type, random_floats(count, 2));
+        Doubles y, dx(x.size());
+        for (std::size_t r = 0, w = static_cast<std::size_t>(width); r < static_cast<std::size_t>(rows);
+             ++r) {
+          for (std::size_t c = 0; c < w; ++c) {
+            const double a = x[2 * r * w + c], b = x[(2 * r + 1) * w + c], d = dy[r * w + c];
+            y.push_back(plain_activation(f, a) * b);
+            dx[2 * r * w + c] = d * b * plain_slope(f, a);
+            dx[(2 * r + 1) * w + c] = d * plain_activation(f, a);
+          }
         }
+        const Cells cx = cells(type, x), cy = cells(type, count), cdy = cells(type, dy),
+                    cdx = cells(type, 2 * count);
+        ActivationArgs args{f, true, type, rows, width, cx.data(), cy.data(), cdy.data(), cdx.data()};
+        device().activate(args);
+        expect_near(cy.floats(), y, tolerance_of(type));
+        device().activate_backward(args);
+        const Floats once = cdx.floats();
+        expect_near(once, dx, 2 * tolerance_of(type));
+        args.accumulate = true;
+        device().activate_backward(args);
+        expect_near(cdx.floats(), doubled(once), 2 * tolerance_of(type));
       }
-      const Cells cx = cells(type, x), cy = cells(type, count), cdy = cells(type, dy),
-                  cdx = cells(type, 2 * count);
-      device().swiglu_forward(type, rows, width, cx.data(), cy.data());
-      expect_near(cy.floats(), y, tolerance_of(type));
-      device().swiglu_backward(type, rows, width, cx.data(), cdy.data(), cdx.data(), false);
-      const Floats once = cdx.floats();
-      expect_near(once, dx, 2 * tolerance_of(type));
-      device().swiglu_backward(type, rows, width, cx.data(), cdy.data(), cdx.data(), true);
-      expect_near(cdx.floats(), doubled(once), 2 * tolerance_of(type));
     }
   }
 }
 
-TEST_P(SwigluTest, FarGatesStayFiniteAndNanStaysNan) {
+TEST_P(ActivationTest, FarGatesStayFiniteAndNanStaysNan) {
   const auto x = array(Floats{-1000, 1000, std::nanf(""), 2, 3, 4}), y = zeros(3);
-  device().swiglu_forward(Compute::kFp32, 1, 3, x.data(), y.data());
+  device().activate({Activation::kSilu, true, Compute::kFp32, 1, 3, x.data(), y.data()});
   const Floats got = y.values();
   EXPECT_NEAR(got[0], 0, 1e-30);
   EXPECT_EQ(got[1], 3000);
   EXPECT_TRUE(std::isnan(got[2]));
-}
-
-// ---- tanh ------------------------------------------------------------------------------------------------
-TEST_P(TanhTest, ValuesAndSlopesOverTheWholeRange) {
-  Floats x{-1e30F, -100.0F, 100.0F, 0.0F};
-  for (int i = -500; i <= 500; ++i) x.push_back(static_cast<float>(i) * 0.02F);
-  for (const Compute type : kTypes) {
-    const Floats values = rounded(type, x);
-    const auto count = static_cast<std::int64_t>(values.size());
-    const Floats dy = rounded(type, random_floats(count, 5));
-    const Cells cx = cells(type, values), cy = cells(type, count), cdy = cells(type, dy),
-                cdx = cells(type, Floats(values.size(), 1.0F));
-    device().tanh_forward(type, count, cx.data(), cy.data());
-    device().tanh_backward(type, count, cy.data(), cdy.data(), cdx.data(), true);
-    const Floats y = cy.floats(), dx = cdx.floats();
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      ASSERT_NEAR(y[i], std::tanh(static_cast<double>(values[i])), tolerance_of(type)) << values[i];
-      const double want = 1 + dy[i] * (1 - static_cast<double>(y[i]) * y[i]);
-      ASSERT_NEAR(dx[i], want, 2 * tolerance_of(type) * (1 + std::abs(dy[i])));
-    }
-  }
-  const auto nan = array(Floats{std::nanf("")}), y = zeros(1);
-  device().tanh_forward(Compute::kFp32, 1, nan.data(), y.data());
-  EXPECT_TRUE(std::isnan(y.values()[0]));
 }
 
 // ---- means of sequences ----------------------------------------------------------------------------------
@@ -317,8 +321,9 @@ TEST_P(SquareLossTest, IsTheSumOfSquaresAndItsMeansSlope) {
     const Cells cx = cells(type, x), cdx = cells(type, 1500);
     const auto t = array(targets);
     const auto result = array(std::vector<LossResult>{{9, 9}});
-    device().square_loss(1500, type, cx.data(), t.data(), result.data());
-    device().square_loss_backward(1500, type, cx.data(), t.data(), cdx.data());
+    const LossArgs args{{1500, 1}, type, cx.data(), nullptr, t.data(), result.data(), cdx.data()};
+    device().loss_forward(args);
+    device().loss_backward(args);
     double sum = 0;
     Doubles dx;
     for (std::size_t i = 0; i < 1500; ++i) {
@@ -364,9 +369,9 @@ TEST_P(RotaryTest, TurnsPairsByTheirPositionAndBack) {
       }
       const Cells cx = cells(type, x), cy = cells(type, count), back = cells(type, Floats(x.size(), 1.0F));
       const auto table = array(angles);
-      device().rotary(s, table.data(), false, cx.data(), cy.data(), false);
+      device().rotary({s, table.data(), false, cx.data(), cy.data()});
       expect_near(cy.floats(), want, tolerance_of(type));
-      device().rotary(s, table.data(), true, cy.data(), back.data(), true);
+      device().rotary({s, table.data(), true, cy.data(), back.data(), true});
       Doubles one_more;
       for (const float v : x) one_more.push_back(1.0 + v);
       expect_near(back.floats(), one_more, 2 * tolerance_of(type));
@@ -383,7 +388,7 @@ TEST_P(DropoutTest, DropsByTheDrawOfTheElement) {
   for (const Compute type : kTypes) {
     const Floats held = rounded(type, x);
     const Cells cx = cells(type, x), cy = cells(type, Floats(x.size(), 0.0F));
-    device().dropout(type, count, drop, cx.data(), cy.data(), false);
+    device().dropout({{type, count}, drop, cx.data(), cy.data()});
     const Floats y = cy.floats();
     int dropped = 0;
     for (std::size_t i = 0; i < y.size(); ++i) {
@@ -393,7 +398,7 @@ TEST_P(DropoutTest, DropsByTheDrawOfTheElement) {
     }
     EXPECT_NEAR(dropped, 0.25 * static_cast<double>(count),
                 5 * std::sqrt(0.1875 * static_cast<double>(count)));
-    device().dropout(type, count, drop, cx.data(), cy.data(), true);
+    device().dropout({{type, count}, drop, cx.data(), cy.data(), true});
     const Floats twice = cy.floats();
     for (std::size_t i = 0; i < y.size(); ++i)
       ASSERT_NEAR(twice[i], 2 * y[i], std::abs(y[i]) * 3 * tolerance_of(type));
@@ -430,17 +435,20 @@ Doubles plain_attention(const AttentionShape& s, const std::vector<std::int32_t>
       };
       for (int t = 0; t < s.length; ++t) {
         const int all = lengths.empty() ? s.key_rows() : lengths[static_cast<std::size_t>(n)];
-        const int seen = s.is_causal ? t + 1 : all;
+        const int seen = s.is_causal ? t + 1 : all, first = s.window > 0 ? std::max(0, t + 1 - s.window) : 0;
         Doubles p(static_cast<std::size_t>(seen)), dp(p.size());
         double most = -1e300, sum = 0, mean = 0;
-        for (int u = 0; u < seen; ++u) {
+        for (int u = first; u < seen; ++u) {
           double score = 0;
           for (int c = 0; c < d; ++c) score += 1.0 * q[query(t, c)] * keys[key(u, c)] / std::sqrt(1.0 * d);
           p[static_cast<std::size_t>(u)] = score;
           most = std::max(most, score);
         }
-        for (double& v : p) sum += v = std::exp(v - most);
-        for (int u = 0; u < seen; ++u) {
+        for (int u = first; u < seen; ++u) {
+          double& v = p[static_cast<std::size_t>(u)];
+          sum += v = std::exp(v - most);
+        }
+        for (int u = first; u < seen; ++u) {
           double& v = p[static_cast<std::size_t>(u)];
           v /= sum;
           const std::int64_t padded = (s.key_rows() + 127) / 128 * 128;
@@ -453,7 +461,7 @@ Doubles plain_attention(const AttentionShape& s, const std::vector<std::int32_t>
           }
           mean += v * dp[static_cast<std::size_t>(u)];
         }
-        for (int u = 0; u < seen; ++u) {
+        for (int u = first; u < seen; ++u) {
           const auto i = static_cast<std::size_t>(u);
           const double ds = p[i] * (dp[i] - mean) / std::sqrt(1.0 * d);
           for (int c = 0; c < d; ++c) {
@@ -471,8 +479,13 @@ struct AttentionCase {
   AttentionShape shape;
   std::vector<std::int32_t> lengths = {};
 };
+AttentionShape windowed(AttentionShape shape, int window) {
+  shape.window = window;
+  return shape;
+}
 // Lengths below, at and past one and two tiles of scores, every width of a tile; heads that share keys;
-// attention to all positions, to the first of each sequence, and to those of another value.
+// attention to all positions, to the first of each sequence, to those of another value, and within windows of
+// one position, below and past a tile, and longer than the sequence.
 std::vector<AttentionCase> attention_cases(Compute type) {
   return {{{2, 1, 1, 4, type}},
           {{2, 9, 3, 5, type}},
@@ -493,7 +506,13 @@ std::vector<AttentionCase> attention_cases(Compute type) {
           {{2, 9, 2, 5, type, 0, false, nullptr, 4}},
           {{2, 1, 4, 8, type, 2, false, nullptr, 70}, {70, 3}},
           {{2, 5, 4, 8, type, 4, false, nullptr, 150}, {1, 140}},
-          {{2, 150, 3, 16, type, 1, false, nullptr, 20}, {20, 7}}};
+          {{2, 150, 3, 16, type, 1, false, nullptr, 20}, {20, 7}},
+          {windowed({2, 9, 3, 5, type}, 1)},
+          {windowed({1, 140, 4, 16, type, 2}, 3)},
+          {windowed({1, 300, 2, 8, type}, 100)},
+          {windowed({1, 150, 1, 100, type}, 33)},
+          {windowed({1, 70, 2, 64, type, 1}, 64)},
+          {windowed({1, 20, 2, 8, type}, 500)}};
 }
 
 TEST_P(AttentionTest, ForwardAndBackwardAreThoseOfPlainLoops) {
@@ -516,27 +535,30 @@ TEST_P(AttentionTest, ForwardAndBackwardAreThoseOfPlainLoops) {
                     cdkv = cells(type, Floats(kv.size(), 1.0F));
         const auto log_sums = zeros(static_cast<std::size_t>(shape.rows() * shape.heads));
         const auto room = scratch(device().attention_scratch_bytes(shape));
-        device().attention_forward(shape, cq.data(), is_self ? nullptr : ckv.data(), drop, cy.data(),
-                                   log_sums.data(), room.data());
+        device().attention_forward({shape, cq.data(), is_self ? nullptr : ckv.data(), drop, cy.data(),
+                                    log_sums.data(), room.data()});
         expect_near(cy.floats(), want, tolerance_of(type));
-        AttentionBackward args{cq.data(),
+        AttentionBackward args{shape,
+                               cq.data(),
                                is_self ? nullptr : ckv.data(),
+                               drop,
                                cy.data(),
                                cdy.data(),
                                log_sums.data(),
                                cdq.data(),
                                nullptr,
                                false,
-                               true};
+                               true,
+                               room.data()};
         if (!is_self) args.dkv = cdkv.data();
-        device().attention_backward(shape, drop, args, room.data());
+        device().attention_backward(args);
         const Floats once = cdq.floats();
         expect_near(once, want_dq, 2 * tolerance_of(type));
         for (double& v : want_dkv) v += 1;  // what was there
         expect_near(cdkv.floats(), want_dkv, 2 * tolerance_of(type));
         if (shape.length > 100) continue;
         args.accumulate = true;
-        device().attention_backward(shape, drop, args, room.data());
+        device().attention_backward(args);
         expect_near(cdq.floats(), doubled(once), 2 * tolerance_of(type));
       }
     }
@@ -559,7 +581,7 @@ TEST_P(AttentionTest, ErrorsAreThoseOfRoundingTwice) {
     const Cells cq = cells(shape.type, q), y = cells(shape.type, shape.rows() * shape.width());
     const auto log_sums = zeros(150);
     const auto room = scratch(device().attention_scratch_bytes(shape));
-    device().attention_forward(shape, cq.data(), nullptr, {}, y.data(), log_sums.data(), room.data());
+    device().attention_forward({shape, cq.data(), nullptr, {}, y.data(), log_sums.data(), room.data()});
     const Floats got = y.floats();
     for (std::size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], 0x1.04p-7 * want[i]) << i;
   }
@@ -576,11 +598,19 @@ TEST_P(AttentionTest, NotANumberReachesWhatSeesIt) {
                   dy = cells(type, random_floats(150 * 16, 9));
       const auto log_sums = zeros(150);
       const auto room = scratch(device().attention_scratch_bytes(shape));
-      device().attention_forward(shape, qkv.data(), nullptr, {}, y.data(), log_sums.data(), room.data());
-      device().attention_backward(
-          shape, {},
-          {qkv.data(), nullptr, y.data(), dy.data(), log_sums.data(), dqkv.data(), nullptr, false, false},
-          room.data());
+      device().attention_forward({shape, qkv.data(), nullptr, {}, y.data(), log_sums.data(), room.data()});
+      device().attention_backward({shape,
+                                   qkv.data(),
+                                   nullptr,
+                                   {},
+                                   y.data(),
+                                   dy.data(),
+                                   log_sums.data(),
+                                   dqkv.data(),
+                                   nullptr,
+                                   false,
+                                   false,
+                                   room.data()});
       const Floats out = y.floats(), gradients = dqkv.floats();
       for (std::size_t t = 0; t < 150; ++t) {
         if (part == 0 ? t != 70 : t < 70) continue;
@@ -594,23 +624,24 @@ TEST_P(AttentionTest, NotANumberReachesWhatSeesIt) {
 // In pieces, after what is cached, as in one.
 TEST_P(AttentionTest, CachedIsTheWhole) {
   for (const Compute type : kTypes) {
-    for (const int kv_heads : {2, 1}) {
-      const AttentionShape whole{1, 150, 2, 24, type, kv_heads};
+    for (const auto& [kv_heads, window] : {std::pair{2, 0}, {1, 0}, {1, 5}, {2, 70}}) {
+      const AttentionShape whole = windowed({1, 150, 2, 24, type, kv_heads}, window);
       const Floats qkv = rounded(type, random_floats(whole.rows() * whole.row_width(), 8));
       const Cells all = cells(type, qkv), want = cells(type, whole.rows() * whole.width());
       const auto log_sums = zeros(300);
       const auto room = scratch(device().attention_scratch_bytes(whole));
-      device().attention_forward(whole, all.data(), nullptr, {}, want.data(), log_sums.data(), room.data());
+      device().attention_forward({whole, all.data(), nullptr, {}, want.data(), log_sums.data(), room.data()});
       const Cells cache = cells(type, 2 * whole.rows() * whole.key_width());
       Floats got;
-      std::int64_t past = 0;
+      int past = 0;
       for (const int length : {1, 70, 1, 65, 13}) {
         AttentionShape part = whole;
         part.length = length;
         const auto from = qkv.begin() + past * whole.row_width();
         const Cells rows = cells(type, Floats(from, from + length * whole.row_width())),
                     y = cells(type, length * whole.width());
-        device().attention_cached(part, past, rows.data(), cache.data(), 150, y.data(), room.data());
+        device().attention_forward(
+            {part, rows.data(), nullptr, {}, y.data(), nullptr, room.data(), cache.data(), 150, past});
         const Floats more = y.floats();
         got.insert(got.end(), more.begin(), more.end());
         past += length;
@@ -633,9 +664,9 @@ TEST_P(AttentionTest, EachSequenceHasItsPartOfTheCache) {
                 cache = cells(type, kSequences * kRoom * 2 * whole.key_width());
     const auto log_sums = zeros(static_cast<std::size_t>(whole.rows() * whole.heads));
     const auto room = scratch(device().attention_scratch_bytes(whole));
-    device().attention_forward(whole, all.data(), nullptr, {}, want.data(), log_sums.data(), room.data());
+    device().attention_forward({whole, all.data(), nullptr, {}, want.data(), log_sums.data(), room.data()});
     const Floats expected = want.floats();
-    std::int64_t past = 0;
+    int past = 0;
     for (const int length : {1, 3, 1, 1}) {
       AttentionShape part = whole;
       part.length = length;
@@ -648,7 +679,8 @@ TEST_P(AttentionTest, EachSequenceHasItsPartOfTheCache) {
         wanted.insert(wanted.end(), out, out + length * whole.width());
       }
       const Cells in = cells(type, rows), y = cells(type, part.rows() * part.width());
-      device().attention_cached(part, past, in.data(), cache.data(), kRoom, y.data(), room.data());
+      device().attention_forward(
+          {part, in.data(), nullptr, {}, y.data(), nullptr, room.data(), cache.data(), kRoom, past});
       expect_near(y.floats(), wanted, tolerance_of(type));
       past += length;
     }
@@ -673,7 +705,7 @@ TEST_P(AttentionTest, LargeScoresStayFinite) {
   }
   const auto qkv = array(values), out = zeros(static_cast<std::size_t>(shape.rows() * 4)), sums = zeros(200);
   const auto room = scratch(device().attention_scratch_bytes(shape));
-  device().attention_forward(shape, qkv.data(), nullptr, {}, out.data(), sums.data(), room.data());
+  device().attention_forward({shape, qkv.data(), nullptr, {}, out.data(), sums.data(), room.data()});
   const Floats y = out.values(), log_sums = sums.values();
   for (int t = 0; t < shape.length; ++t) {
     ASSERT_EQ(y[static_cast<std::size_t>(4 * t)], static_cast<float>(t));
@@ -687,15 +719,47 @@ TEST_P(AttentionTest, TheFutureChangesNothing) {
   auto qkv = array(values);
   const auto out = zeros(static_cast<std::size_t>(shape.rows() * shape.width())), log_sums = zeros(300);
   const auto room = scratch(device().attention_scratch_bytes(shape));
-  device().attention_forward(shape, qkv.data(), nullptr, {}, out.data(), log_sums.data(), room.data());
+  device().attention_forward({shape, qkv.data(), nullptr, {}, out.data(), log_sums.data(), room.data()});
   const Floats y = out.values();
   const auto cut = static_cast<std::size_t>(140 * shape.width());
   for (std::size_t i = 3 * cut; i < values.size(); ++i) values[i] = -values[i];
   qkv.assign(values);
-  device().attention_forward(shape, qkv.data(), nullptr, {}, out.data(), log_sums.data(), room.data());
+  device().attention_forward({shape, qkv.data(), nullptr, {}, out.data(), log_sums.data(), room.data()});
   const Floats other = out.values();
   EXPECT_TRUE(std::equal(y.begin(), y.begin() + static_cast<std::ptrdiff_t>(cut), other.begin()));
   EXPECT_NE(y, other);
+}
+
+// Blocks of keys that no query sees are not even read: what is there is not a number.
+TEST_P(AttentionTest, WhatIsBeforeTheWindowChangesNothing) {
+  for (const Compute type : kTypes) {
+    const AttentionShape shape = windowed({1, 300, 1, 16, type}, 20);
+    Floats values = random_floats(300 * 48, 8);
+    std::fill(values.begin(), values.begin() + 100 * 48, std::nanf(""));
+    const Cells qkv = cells(type, values), y = cells(type, 300 * 16), dqkv = cells(type, 300 * 48),
+                dy = cells(type, random_floats(300 * 16, 9));
+    const auto log_sums = zeros(300);
+    const auto room = scratch(device().attention_scratch_bytes(shape));
+    device().attention_forward({shape, qkv.data(), nullptr, {}, y.data(), log_sums.data(), room.data()});
+    device().attention_backward({shape,
+                                 qkv.data(),
+                                 nullptr,
+                                 {},
+                                 y.data(),
+                                 dy.data(),
+                                 log_sums.data(),
+                                 dqkv.data(),
+                                 nullptr,
+                                 false,
+                                 false,
+                                 room.data()});
+    const Floats out = y.floats(), gradients = dqkv.floats();
+    // Of the last tile of queries, as wide as any device has one.
+    for (std::size_t t = 256; t < 300; ++t) {
+      ASSERT_TRUE(std::isfinite(out[16 * t])) << t;
+      ASSERT_TRUE(std::isfinite(gradients[48 * t])) << t;
+    }
+  }
 }
 
 // ---- embedding -------------------------------------------------------------------------------------------
@@ -721,7 +785,7 @@ TEST_P(EmbeddingTest, SumsTheRowsOfEachGroupInOrder) {
                                      {2 * width, 5 * width},
                                      {6 * width, 7 * width}}) {
       const auto out = array(Floats(static_cast<std::size_t>(end - begin), 9.0F));
-      device().sum_rows(type, width, in.data(), groups, begin, end, out.data());
+      device().sum_rows({type, width, in.data(), groups, begin, end, out.data()});
       EXPECT_EQ(out.values(), Floats(want.begin() + begin, want.begin() + end)) << begin;
     }
   }
@@ -756,9 +820,13 @@ TEST_P(ChunkedSoftmaxTest, AnyChunksGiveTheLoss) {
     for (std::int64_t first = 0; first < v.classes; first += chunk) {
       const std::int64_t n = std::min(chunk, v.classes - first);
       const auto columns = array(v.columns(first, n));
-      device().softmax_scan({v.rows, 101}, first, n, columns.data(), labels.data(), state.data());
+      device().softmax_scan({{v.rows, 101}, labels.data(), first, n, columns.data(), state.data()});
     }
-    device().softmax_finish({v.rows, 101}, state.data(), labels.data(), log_sums.data(), result.data());
+    device().softmax_finish({.shape = {v.rows, 101},
+                             .labels = labels.data(),
+                             .state = state.data(),
+                             .log_sums = log_sums.data(),
+                             .result = result.data()});
     const std::vector<SoftmaxRow> rows = state.values();
     const Floats sums = log_sums.values();
     double loss = 0;
@@ -799,10 +867,28 @@ TEST_P(ChunkedSoftmaxTest, AnyChunksGiveTheGradient) {
       const Floats logits = v.columns(first, n);
       const auto columns = array(logits), again = array(logits);
       const Cells narrow = cells(Compute::kBf16, v.rows * n);
-      device().softmax_gradient(Compute::kFp32, {v.rows, 101}, first, n, 0.25F, log_sums.data(),
-                                labels.data(), columns.data(), columns.data());
-      device().softmax_gradient(Compute::kBf16, {v.rows, 101}, first, n, 0.25F, log_sums.data(),
-                                labels.data(), again.data(), narrow.data());
+      device().softmax_gradient({{v.rows, 101},
+                                 labels.data(),
+                                 first,
+                                 n,
+                                 columns.data(),
+                                 nullptr,
+                                 log_sums.data(),
+                                 nullptr,
+                                 0.25F,
+                                 Compute::kFp32,
+                                 columns.data()});
+      device().softmax_gradient({{v.rows, 101},
+                                 labels.data(),
+                                 first,
+                                 n,
+                                 again.data(),
+                                 nullptr,
+                                 log_sums.data(),
+                                 nullptr,
+                                 0.25F,
+                                 Compute::kBf16,
+                                 narrow.data()});
       const Floats gradient = columns.values();
       ASSERT_EQ(narrow.floats(), rounded(Compute::kBf16, gradient));
       for (std::int64_t i = 0; i < v.rows * n; ++i) {
@@ -829,17 +915,21 @@ TEST_P(ChunkedSoftmaxTest, SpreadsLabelsAndLeavesRowsOut) {
     for (std::int64_t first = 0; first < v.classes; first += chunk) {
       const std::int64_t n = std::min(chunk, v.classes - first);
       const auto columns = array(v.columns(first, n));
-      device().softmax_scan(shape, first, n, columns.data(), labels.data(), state.data());
+      device().softmax_scan({shape, labels.data(), first, n, columns.data(), state.data()});
     }
-    device().softmax_finish(shape, state.data(), labels.data(), log_sums.data(), result.data());
+    device().softmax_finish({.shape = shape,
+                             .labels = labels.data(),
+                             .state = state.data(),
+                             .log_sums = log_sums.data(),
+                             .result = result.data()});
     double loss = 0;
     std::int64_t correct = 0;
     for (std::int64_t first = 0; first < v.classes; first += chunk) {
       const std::int64_t n = std::min(chunk, v.classes - first);
       const auto columns = array(v.columns(first, n));
       const Cells narrow = cells(Compute::kBf16, v.rows * n);
-      device().softmax_gradient(Compute::kBf16, shape, first, n, 0.25F, log_sums.data(), labels.data(),
-                                columns.data(), narrow.data());
+      device().softmax_gradient({shape, labels.data(), first, n, columns.data(), nullptr, log_sums.data(),
+                                 nullptr, 0.25F, Compute::kBf16, narrow.data()});
       const Floats wide = v.columns(first, n), gradient = narrow.floats();
       for (std::int64_t r = 0; r < v.rows; ++r) {
         const float* row = v.logits.data() + r * v.classes;
@@ -881,7 +971,11 @@ TEST_P(ChunkedSoftmaxTest, SumsManyRows) {
   const auto labels = array(wanted);
   const auto log_sums = zeros(rows.size());
   const auto result = array(std::vector<LossResult>{{-1, -1}});
-  device().softmax_finish({2500, 7}, state.data(), labels.data(), log_sums.data(), result.data());
+  device().softmax_finish({.shape = {2500, 7},
+                           .labels = labels.data(),
+                           .state = state.data(),
+                           .log_sums = log_sums.data(),
+                           .result = result.data()});
   EXPECT_NEAR(result.values()[0].sum, loss, 1e-10 * loss);
   EXPECT_EQ(result.values()[0].correct, 358);
 }
@@ -892,7 +986,7 @@ TEST_P(ChunkedSoftmaxTest, NanReachesTheSum) {
   const auto logits = array(values);
   const auto label = array(std::vector<std::int32_t>{0});
   const auto state = array(std::vector<SoftmaxRow>(1));
-  device().softmax_scan({1, 40}, 0, 40, logits.data(), label.data(), state.data());
+  device().softmax_scan({{1, 40}, label.data(), 0, 40, logits.data(), state.data()});
   EXPECT_TRUE(std::isnan(state.values()[0].sum));
 }
 
@@ -909,7 +1003,7 @@ Floats sums_of(Device& device) {
   const DeviceArray<float> w(device, random_floats(96, 13));
   const auto mean = floats(900), inverse = floats(900), dw = floats(96), db = floats(96);
   const auto room = scratch_on(device, device.row_norm_scratch_bytes(norm));
-  device.row_norm_forward(norm, x.data(), w.data(), w.data(), y.data(), mean.data(), inverse.data());
+  device.row_norm_forward(norm, {x.data(), w.data(), w.data(), y.data(), mean.data(), inverse.data()});
   device.row_norm_backward(
       norm,
       {x.data(), dy.data(), w.data(), mean.data(), inverse.data(), dx.data(), false, dw.data(), db.data()},
@@ -917,11 +1011,10 @@ Floats sums_of(Device& device) {
   const Cells qkv(device, kType, random_floats(3 * 420 * 96, 14)), dqkv(device, kType, 3 * 420 * 96);
   const auto log_sums = floats(3 * 2 * 140);
   const auto more_room = scratch_on(device, device.attention_scratch_bytes(attention));
-  device.attention_forward(attention, qkv.data(), nullptr, drop, y.data(), log_sums.data(), more_room.data());
-  device.attention_backward(
-      attention, drop,
-      {qkv.data(), nullptr, y.data(), dy.data(), log_sums.data(), dqkv.data(), nullptr, false, false},
-      more_room.data());
+  device.attention_forward(
+      {attention, qkv.data(), nullptr, drop, y.data(), log_sums.data(), more_room.data()});
+  device.attention_backward({attention, qkv.data(), nullptr, drop, y.data(), dy.data(), log_sums.data(),
+                             dqkv.data(), nullptr, false, false, more_room.data()});
   // Logits of 40 classes in two chunks.
   const DeviceArray<float> logits(device, random_floats(900 * 20, 15));
   const DeviceArray<std::int32_t> labels(device, std::vector<std::int32_t>(900, 7));
@@ -929,10 +1022,15 @@ Floats sums_of(Device& device) {
   const DeviceArray<LossResult> result(device, {{}, {}});
   const auto row_sums = floats(900);
   for (const std::int64_t first : {0, 20}) {
-    device.softmax_scan({900, 40, 0.1}, first, 20, logits.data(), labels.data(), state.data());
+    device.softmax_scan({{900, 40, 0.1}, labels.data(), first, 20, logits.data(), state.data()});
   }
-  device.softmax_finish({900, 40, 0.1}, state.data(), labels.data(), row_sums.data(), result.data());
-  device.softmax_loss({900, 20, 0.1}, Compute::kFp32, logits.data(), labels.data(), result.data() + 1);
+  device.softmax_finish({.shape = {900, 40, 0.1},
+                         .labels = labels.data(),
+                         .state = state.data(),
+                         .log_sums = row_sums.data(),
+                         .result = result.data()});
+  device.loss_forward(
+      {{900, 20, 0.1}, Compute::kFp32, logits.data(), labels.data(), nullptr, result.data() + 1});
   Floats losses = row_sums.values();
   for (const LossResult& loss : result.values()) {
     losses.push_back(static_cast<float>(loss.sum));

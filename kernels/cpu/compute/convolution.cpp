@@ -83,22 +83,22 @@ class CpuConvolution final : public Convolution {
     if (!convert_) return weights;
     auto* copy = static_cast<float*>(scratch);
     std::copy_n(weights, shape_.weights(), copy);
-    loops::round_bf16(shape_.weights(), copy);
+    loops::elements().round_bf16(shape_.weights(), copy);
     return copy;
   }
   // The channels of y that this makes, from the library's dense ones; and those of dy to dense ones.
   void scatter(const float* dense, void* y) const {
     const std::int64_t n = shape_.out, b = value_bytes(type_);
     const std::int64_t pixels = y_values() / n, stride = shape_.out_stride();
-    if (!is_panel_) return loops::from_float(type_, y_values(), dense, y, false);
-    if (convert_) return loops::from_float(type_, {pixels, n, n, stride}, dense, y, false);
+    if (!is_panel_) return loops::elements().from_float(type_, {.columns = y_values()}, dense, y);
+    if (convert_) return loops::elements().from_float(type_, {pixels, n, n, stride}, dense, y);
     copy_pixels(pixels, n * b, dense, n * b, y, stride * b);
   }
   void gather(const void* dy, float* dense) const {
     const std::int64_t n = shape_.out, b = value_bytes(type_);
     const std::int64_t pixels = y_values() / n, stride = shape_.out_stride();
-    if (!is_panel_) return loops::to_float(type_, y_values(), dy, dense);
-    if (convert_) return loops::to_float(type_, {pixels, n, stride, n}, dy, dense);
+    if (!is_panel_) return loops::elements().to_float(type_, {.columns = y_values()}, dy, dense);
+    if (convert_) return loops::elements().to_float(type_, {pixels, n, stride, n}, dy, dense);
     copy_pixels(pixels, n * b, dy, stride * b, dense, n * b);
   }
   static void copy_pixels(std::int64_t pixels, std::int64_t bytes, const void* from, std::int64_t from_step,
@@ -117,7 +117,7 @@ void CpuConvolution::forward(const void* x, const float* weights, void* y, void*
     const Buffers b = thread_buffers(scratch, thread);
     const void* in = bytes_at(x, item * x_bytes());
     void* out = bytes_at(y, item * y_bytes());
-    if (convert_) loops::to_float(type_, x_values(), in, b.x);
+    if (convert_) loops::elements().to_float(type_, {.columns = x_values()}, in, b.x);
     library_.forward(thread, convert_ ? b.x : in, packed, direct ? out : b.y, b.library);
     if (!direct) scatter(b.y, out);
   });
@@ -138,7 +138,7 @@ void CpuConvolution::backward(const void* x, const float* weights, const void* d
       out_gradient = b.y;
     }
     if (convert_) {
-      loops::to_float(type_, x_values(), in, b.x);
+      loops::elements().to_float(type_, {.columns = x_values()}, in, b.x);
       in = b.x;
     }
     library_.backward_weights(thread, in, out_gradient, partials + item * gradient, b.library);
@@ -148,9 +148,10 @@ void CpuConvolution::backward(const void* x, const float* weights, const void* d
     library_.backward_data(thread, out_gradient, packed, direct ? in_gradient : b.x, b.library);
     if (direct) return;
     if (convert_ || type_ == Compute::kFp32) {
-      loops::from_float(type_, x_values(), b.x, in_gradient, accumulate);
+      loops::elements().from_float(type_, {.columns = x_values(), .accumulate = accumulate}, b.x,
+                                   in_gradient);
     } else {
-      loops::add(type_, x_values(), b.x, in_gradient, in_gradient);
+      loops::elements().add(type_, x_values(), b.x, in_gradient, in_gradient);
     }
   });
   sum_tree(device_.host_pool(), shards(), gradient, partials);

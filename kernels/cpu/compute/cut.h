@@ -23,6 +23,11 @@ inline std::byte* bytes_at(void* p, std::int64_t offset) {
 inline const std::byte* bytes_at(const void* p, std::int64_t offset) {
   return static_cast<const std::byte*>(p) + offset;
 }
+// Moves pointers on; null ones stay.
+template <class... P>
+void advance(std::int64_t bytes, P*&... pointers) {
+  ((pointers = pointers == nullptr ? nullptr : reinterpret_cast<P*>(bytes_at(pointers, bytes))), ...);
+}
 inline float* floats_at(void* p, std::int64_t offset) {
   return reinterpret_cast<float*>(bytes_at(p, offset));
 }
@@ -49,7 +54,8 @@ inline void sum_tree(Pool& pool, std::int64_t partials, std::int64_t count, floa
   for_shards(pool, count, 1024, [&](std::int64_t first, std::int64_t n) {
     for (std::int64_t gap = 1; gap < partials; gap *= 2) {
       for (std::int64_t p = 0; p + gap < partials; p += 2 * gap) {
-        loops::add_row(Compute::kFp32, n, values + (p + gap) * count + first, values + p * count + first);
+        loops::elements().add_row(Compute::kFp32, n, values + (p + gap) * count + first,
+                                  values + p * count + first);
       }
     }
   });

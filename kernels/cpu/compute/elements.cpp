@@ -1,4 +1,4 @@
-// Element loops, and the gradient of a bias, in shards.
+// Element loops, activations and the gradient of a bias, in shards.
 #include "kernels/cpu.h"
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include "kernels/cpu/compute/backend.h"
 #include "kernels/cpu/compute/cut.h"
 #include "kernels/cpu/compute/loops.h"
+#include "kernels/cpu/sequence/activation_loops.h"
 #include "kernels/cpu/sequence/sequence_loops.h"
 
 namespace lpmm::kernels {
@@ -17,56 +18,80 @@ const char* cpu_library() {
 
 void CpuDevice::to_float(Compute type, std::int64_t count, const void* in, float* out) {
   for_shards(pool(), count, kShard, [&](std::int64_t first, std::int64_t n) {
-    loops::to_float(type, n, bytes_at(in, first * value_bytes(type)), out + first);
+    loops::elements().to_float(type, {.columns = n}, bytes_at(in, first * value_bytes(type)), out + first);
   });
 }
 void CpuDevice::from_float(Compute type, std::int64_t count, const float* in, void* out) {
   for_shards(pool(), count, kShard, [&](std::int64_t first, std::int64_t n) {
-    loops::from_float(type, n, in + first, bytes_at(out, first * value_bytes(type)), false);
+    loops::elements().from_float(type, {.columns = n}, in + first, bytes_at(out, first * value_bytes(type)));
   });
 }
-void CpuDevice::relu_forward(Compute type, std::int64_t count, const void* x, void* y) {
-  for_values(pool(), type, count,
-             [&](std::int64_t n, const auto& at) { loops::relu_forward(type, n, at(x), at(y)); });
-}
-void CpuDevice::relu_backward(Compute type, std::int64_t count, const void* y, const void* dy, void* dx,
-                              bool accumulate) {
-  for_values(pool(), type, count, [&](std::int64_t n, const auto& at) {
-    loops::relu_backward(type, n, at(y), at(dy), at(dx), accumulate);
+void CpuDevice::add(const Array& of, const void* a, const void* b, void* y) {
+  for_shards(pool(), of.count, kShard, [&](std::int64_t first, std::int64_t n) {
+    const std::int64_t at = first * value_bytes(of.type);
+    loops::elements().add(of.type, n, bytes_at(a, at), bytes_at(b, at), bytes_at(y, at));
   });
 }
-void CpuDevice::add(Compute type, std::int64_t count, const void* a, const void* b, void* y) {
-  for_values(pool(), type, count,
-             [&](std::int64_t n, const auto& at) { loops::add(type, n, at(a), at(b), at(y)); });
-}
-void CpuDevice::copy_or_add(Compute type, std::int64_t count, const void* src, void* dst, bool accumulate) {
-  if (accumulate) return add(type, count, src, dst, dst);
-  for_values(pool(), type, count, [&](std::int64_t n, const auto& at) {
-    std::memcpy(at(dst), at(src), static_cast<std::size_t>(n * value_bytes(type)));
+void CpuDevice::copy_or_add(const Array& of, const void* src, void* dst, bool accumulate) {
+  if (accumulate) return add(of, src, dst, dst);
+  for_shards(pool(), of.count * value_bytes(of.type), 4 * kShard, [&](std::int64_t at, std::int64_t n) {
+    std::memcpy(bytes_at(dst, at), bytes_at(src, at), static_cast<std::size_t>(n));
   });
 }
 
-void CpuDevice::scale(Compute type, std::int64_t count, float factor, const void* src, void* dst,
-                      bool accumulate) {
+void CpuDevice::scale(const ScaleArgs& args) {
   constexpr std::int64_t kPiece = 4096;
-  const std::int64_t b = value_bytes(type);
-  for_shards(pool(), count, kPiece, [&](std::int64_t first, std::int64_t n) {
+  const std::int64_t b = value_bytes(args.of.type);
+  for_shards(pool(), args.of.count, kPiece, [&](std::int64_t first, std::int64_t n) {
     alignas(64) float values[kPiece];
-    loops::to_float(type, n, bytes_at(src, first * b), values);
-    loops::scale(n, factor, values);
-    loops::from_float(type, n, values, bytes_at(dst, first * b), accumulate);
+    loops::elements().to_float(args.of.type, {.columns = n}, bytes_at(args.x, first * b), values);
+    loops::sequences().scale(n, args.factor, values);
+    loops::elements().from_float(args.of.type, {.columns = n, .accumulate = args.accumulate}, values,
+                                 bytes_at(args.y, first * b));
   });
 }
 
-const void* CpuDevice::bias_backward(Compute type, std::int64_t rows, std::int64_t columns, const void* y,
-                                     const void* dy, bool relu, void* g, float* bias_gradient) {
-  const void* out = relu ? g : dy;
-  for_shards(pool(), columns, 256, [&](std::int64_t first, std::int64_t n) {
-    std::fill_n(bias_gradient + first, n, 0.0F);
-    for (std::int64_t r = 0; r < rows; ++r) {
-      const std::int64_t at = (r * columns + first) * value_bytes(type);
-      if (relu) loops::relu_backward(type, n, bytes_at(y, at), bytes_at(dy, at), bytes_at(g, at), false);
-      loops::add_row(type, n, bytes_at(out, at), bias_gradient + first);
+// ---- activations -----------------------------------------------------------------------------------------
+namespace {
+
+// Runs a loop on shards of rows; those that are not gated are one long row.
+void for_parts(Pool& pool, const ActivationArgs& args, void (*loop)(const ActivationArgs&)) {
+  const std::int64_t rows = args.is_gated ? args.rows : args.rows * args.width,
+                     width = args.is_gated ? args.width : 1, bytes = width * value_bytes(args.type);
+  for_shards(pool, rows, std::max<std::int64_t>(1, kShard / width), [&](std::int64_t first, std::int64_t n) {
+    ActivationArgs part = args;
+    part.rows = args.is_gated ? n : 1;
+    part.width = args.is_gated ? width : n;
+    advance(first * bytes, part.y, part.dy);
+    advance((args.is_gated ? 2 : 1) * first * bytes, part.x, part.dx);
+    loop(part);
+  });
+}
+
+}  // namespace
+
+void CpuDevice::activate(const ActivationArgs& args) {
+  for_parts(pool(), args, loops::activations().forward);
+}
+void CpuDevice::activate_backward(const ActivationArgs& args) {
+  for_parts(pool(), args, loops::activations().backward);
+}
+
+const void* CpuDevice::bias_backward(const BiasBackward& args) {
+  const void* out = args.g != nullptr ? args.g : args.dy;
+  const Compute type = args.of.type;
+  for_shards(pool(), args.columns, 256, [&](std::int64_t first, std::int64_t n) {
+    std::fill_n(args.bias_gradient + first, n, 0.0F);
+    for (std::int64_t i = first; i < args.of.count; i += args.columns) {
+      const std::int64_t at = i * value_bytes(type);
+      if (args.g != nullptr) {
+        loops::activations().backward({.type = type,
+                                       .width = n,
+                                       .x = bytes_at(args.y, at),
+                                       .dy = bytes_at(args.dy, at),
+                                       .dx = bytes_at(args.g, at)});
+      }
+      loops::elements().add_row(type, n, bytes_at(out, at), args.bias_gradient + first);
     }
   });
   return out;

@@ -28,17 +28,17 @@ struct Factor {
   template <std::int64_t kStride>
   Factor packed(std::int64_t rows, std::int64_t columns, float (*to)[kStride]) const {
     if (!transposed) {
-      loops::to_float(type, {rows, columns, stride, kStride}, values, to[0]);
+      loops::elements().to_float(type, {rows, columns, stride, kStride}, values, to[0]);
     } else if (type == Compute::kFp32) {
-      loops::transpose(columns, rows, static_cast<const float*>(values), stride, to[0], kStride);
+      loops::elements().transpose({columns, rows, stride, kStride}, static_cast<const float*>(values), to[0]);
     } else {
       constexpr std::int64_t kStrip = 16;
       alignas(kAlign) float strip[kStrip][kStride];
       for (std::int64_t c = 0; c < columns; c += kStrip) {
         const std::int64_t n = std::min(kStrip, columns - c);
-        loops::to_float(type, {n, rows, stride, kStride}, bytes_at(values, c * stride * value_bytes(type)),
-                        strip[0]);
-        loops::transpose(n, rows, strip[0], kStride, to[0] + c, kStride);
+        loops::elements().to_float(type, {n, rows, stride, kStride},
+                                   bytes_at(values, c * stride * value_bytes(type)), strip[0]);
+        loops::elements().transpose({n, rows, kStride, kStride}, strip[0], to[0] + c);
       }
     }
     return {Compute::kFp32, to[0], kStride, false};
@@ -135,9 +135,9 @@ void CpuDevice::matmul(const MatrixArgs& g, void* scratch) {
     const float* const from = static_cast<const float*>(sums.c) + first * sums.c_stride;
     void* const to = bytes_at(g.c, first * g.c_stride * value_bytes(g.c_type));
     if (g.bias != nullptr) {
-      loops::add_bias(g.c_type, rows, from, g.bias, to);
+      loops::elements().add_bias(g.c_type, rows, from, g.bias, to);
     } else {
-      loops::from_float(g.c_type, rows, from, to, false);
+      loops::elements().from_float(g.c_type, rows, from, to);
     }
   });
 }
@@ -148,7 +148,7 @@ Widened::Widened(const MatrixArgs& of) : args(of) {
   const auto widen = [](const void* from, std::int64_t lines, std::int64_t values, std::int64_t& stride,
                         std::vector<float>& to) {
     to.resize(static_cast<std::size_t>(lines * values));
-    loops::to_float(Compute::kBf16, {lines, values, stride, values}, from, to.data());
+    loops::elements().to_float(Compute::kBf16, {lines, values, stride, values}, from, to.data());
     stride = values;
     return to.data();
   };

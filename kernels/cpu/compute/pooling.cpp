@@ -91,45 +91,41 @@ void each_maximum(const PoolShape& s, const Cell* x, int image, const Body& body
   });
 }
 
-}  // namespace
-
-void CpuDevice::average_pool_forward(const PoolShape& s, Compute type, const void* x, void* y) {
+void average(Pool& pool, const PoolShape& s, const void* x, void* y) {
   const float share = 1.0F / static_cast<float>(s.kernel * s.kernel);
-  pool().for_each(s.batch, [&](std::int64_t item, int) {
+  pool.for_each(s.batch, [&](std::int64_t item, int) {
     const int image = static_cast<int>(item);
     each_window(s, image, [&](std::int64_t out, int top, int left) {
       for (int c = 0; c < s.channels; ++c) {
         float sum = 0;
         for (int ky = 0; ky < s.kernel; ++ky) {
-          for (int kx = 0; kx < s.kernel; ++kx) sum += get(type, x, pixel(s, image, top + ky, left + kx) + c);
+          for (int kx = 0; kx < s.kernel; ++kx)
+            sum += get(s.type, x, pixel(s, image, top + ky, left + kx) + c);
         }
-        put(type, y, out + c, sum * share);
+        put(s.type, y, out + c, sum * share);
       }
     });
   });
 }
-
-void CpuDevice::average_pool_backward(const PoolShape& s, Compute type, const void* dy, void* dx,
-                                      bool accumulate) {
+void spread_average(const PoolShape& s, int image, const PoolBackward& args) {
   const float share = 1.0F / static_cast<float>(s.kernel * s.kernel);
-  pool().for_each(s.batch, [&](std::int64_t item, int) {
-    const int image = static_cast<int>(item);
-    clear_image(type, std::int64_t{1} * s.height * s.width * s.channels, image, dx, accumulate);
-    each_window(s, image, [&](std::int64_t out, int top, int left) {
-      for (int ky = 0; ky < s.kernel; ++ky) {
-        for (int kx = 0; kx < s.kernel; ++kx) {
-          const std::int64_t in = pixel(s, image, top + ky, left + kx);
-          for (int c = 0; c < s.channels; ++c) {
-            put(type, dx, in + c, get(type, dx, in + c) + get(type, dy, out + c) * share);
-          }
+  each_window(s, image, [&](std::int64_t out, int top, int left) {
+    for (int ky = 0; ky < s.kernel; ++ky) {
+      for (int kx = 0; kx < s.kernel; ++kx) {
+        const std::int64_t in = pixel(s, image, top + ky, left + kx);
+        for (int c = 0; c < s.channels; ++c) {
+          put(s.type, args.dx, in + c, get(s.type, args.dx, in + c) + get(s.type, args.dy, out + c) * share);
         }
       }
-    });
+    }
   });
 }
 
-void CpuDevice::max_pool_forward(const PoolShape& s, Compute type, const void* x, void* y) {
-  with_cell_type(type, [&]<class Cell>(Cell*) {
+}  // namespace
+
+void CpuDevice::pool_forward(const PoolShape& s, const void* x, void* y) {
+  if (s.kind == Pooling::kAverage) return average(pool(), s, x, y);
+  with_cell_type(s.type, [&]<class Cell>(Cell*) {
     auto* to = static_cast<Cell*>(y);
     pool().for_each(s.batch, [&](std::int64_t image, int) {
       each_maximum(s, static_cast<const Cell*>(x), static_cast<int>(image),
@@ -140,16 +136,16 @@ void CpuDevice::max_pool_forward(const PoolShape& s, Compute type, const void* x
   });
 }
 
-void CpuDevice::max_pool_backward(const PoolShape& s, Compute type, const void* x, const void* dy, void* dx,
-                                  bool accumulate) {
+void CpuDevice::pool_backward(const PoolShape& s, const PoolBackward& args) {
   const std::int64_t values = std::int64_t{1} * s.height * s.width * s.channels;
-  with_cell_type(type, [&]<class Cell>(Cell*) {
-    const auto* from = static_cast<const Cell*>(dy);
-    pool().for_each(s.batch, [&](std::int64_t item, int) {
-      const int image = static_cast<int>(item);
-      clear_image(type, values, image, dx, accumulate);
-      Cell* to = static_cast<Cell*>(dx) + image * values;
-      each_maximum(s, static_cast<const Cell*>(x), image,
+  pool().for_each(s.batch, [&](std::int64_t item, int) {
+    const int image = static_cast<int>(item);
+    clear_image(s.type, values, image, args.dx, args.accumulate);
+    if (s.kind == Pooling::kAverage) return spread_average(s, image, args);
+    with_cell_type(s.type, [&]<class Cell>(Cell*) {
+      const auto* from = static_cast<const Cell*>(args.dy);
+      Cell* to = static_cast<Cell*>(args.dx) + image * values;
+      each_maximum(s, static_cast<const Cell*>(args.x), image,
                    [&](std::int64_t out, int first, int count, const Maxima& maxima) {
                      for (int c = 0; c < count; ++c) {
                        Cell& cell = to[std::int64_t{maxima.pixel[c]} * s.channels + first + c];
@@ -160,8 +156,8 @@ void CpuDevice::max_pool_backward(const PoolShape& s, Compute type, const void* 
   });
 }
 
-void CpuDevice::shortcut_forward(const ShortcutShape& s, Compute type, const void* x, void* y) {
-  const std::int64_t b = value_bytes(type), front = (s.out - s.in) / 2;
+void CpuDevice::shortcut_forward(const ShortcutShape& s, const void* x, void* y) {
+  const std::int64_t b = value_bytes(s.type), front = (s.out - s.in) / 2;
   const std::int64_t row = std::int64_t{1} * s.out_width() * s.out * b;
   pool().for_each(std::int64_t{1} * s.batch * s.out_height(), [&](std::int64_t item, int) {
     const std::int64_t image = item / s.out_height(), top = item % s.out_height() * s.stride;
@@ -175,18 +171,18 @@ void CpuDevice::shortcut_forward(const ShortcutShape& s, Compute type, const voi
   });
 }
 
-void CpuDevice::shortcut_backward(const ShortcutShape& s, Compute type, const void* dy, void* dx,
-                                  bool accumulate) {
-  const std::int64_t b = value_bytes(type), front = (s.out - s.in) / 2;
+void CpuDevice::shortcut_backward(const ShortcutShape& s, const void* dy, void* dx, bool accumulate) {
+  const std::int64_t b = value_bytes(s.type), front = (s.out - s.in) / 2;
   pool().for_each(s.batch, [&](std::int64_t image, int) {
-    clear_image(type, std::int64_t{1} * s.height * s.width * s.in, static_cast<int>(image), dx, accumulate);
+    clear_image(s.type, std::int64_t{1} * s.height * s.width * s.in, static_cast<int>(image), dx, accumulate);
     for (int oy = 0; oy < s.out_height(); ++oy) {
       for (int ox = 0; ox < s.out_width(); ++ox) {
         const std::int64_t out = ((image * s.out_height() + oy) * s.out_width() + ox) * s.out + front;
         const std::int64_t in = ((image * s.height + std::int64_t{1} * oy * s.stride) * s.width +
                                  std::int64_t{1} * ox * s.stride) *
                                 s.in;
-        loops::add(type, s.in, bytes_at(dx, in * b), bytes_at(dy, out * b), bytes_at(dx, in * b));
+        loops::elements().add(s.type, s.in, bytes_at(dx, in * b), bytes_at(dy, out * b),
+                              bytes_at(dx, in * b));
       }
     }
   });

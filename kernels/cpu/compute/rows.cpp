@@ -9,16 +9,15 @@
 
 namespace lpmm::kernels {
 
-void CpuDevice::copy_or_add_rows(Compute type, const Rows& rows, const void* src, void* dst,
-                                 bool accumulate) {
+void CpuDevice::copy_or_add_rows(Compute type, const Rows& rows, const void* src, void* dst) {
   const std::int64_t b = value_bytes(type);
   for_shards(pool(), rows.count, std::max<std::int64_t>(1, kShard / rows.columns),
              [&](std::int64_t first, std::int64_t n) {
                for (std::int64_t row = first; row < first + n; ++row) {
                  const void* from = bytes_at(src, row * rows.in_stride * b);
                  void* to = bytes_at(dst, row * rows.out_stride * b);
-                 if (accumulate) {
-                   loops::add(type, rows.columns, to, from, to);
+                 if (rows.accumulate) {
+                   loops::elements().add(type, rows.columns, to, from, to);
                  } else {
                    std::memcpy(to, from, static_cast<std::size_t>(rows.columns * b));
                  }

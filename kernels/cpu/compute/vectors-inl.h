@@ -93,12 +93,31 @@ HWY_INLINE void with_type(Compute type, bool accumulate, const Body& body) {
   }
 }
 
-// Runs a vector at a time, then one by one.
-template <class Wide, class Narrow>
-HWY_INLINE void each(std::int64_t count, Wide wide, Narrow narrow) {
+// How `each` loads and stores: a vector at a time, or one value as a lane of a vector, so that whether an
+// element is in the tail changes nothing.
+struct Vectors {
+  static HWY_INLINE V load(const float* p) { return Fp32::load(p); }
+  static HWY_INLINE V load(const std::uint16_t* p) { return Bf16::load(p); }
+  static HWY_INLINE void store(float* p, V v) { Fp32::store(p, v); }
+  static HWY_INLINE void store(std::uint16_t* p, V v) { Bf16::store(p, v); }
+};
+struct Singles {
+  static HWY_INLINE V load(const float* p) { return hn::Set(d32, *p); }
+  static HWY_INLINE V load(const std::uint16_t* p) { return hn::Set(d32, Bf16::load1(p)); }
+  static HWY_INLINE void store(float* p, V v) { *p = hn::GetLane(v); }
+  static HWY_INLINE void store(std::uint16_t* p, V v) { Bf16::store1(p, hn::GetLane(v)); }
+};
+// Calls body(Vectors or Singles, i) for a vector at i, then for what is left one by one.
+template <class Body>
+HWY_INLINE void each(std::int64_t count, Body body) {
   std::int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) wide(i);
-  for (; i < count; ++i) narrow(i);
+  for (; i + kLanes <= count; i += kLanes) body(Vectors(), i);
+  for (; i < count; ++i) body(Singles(), i);
+}
+// *p = (kAccumulate ? *p : 0) + v
+template <bool kAccumulate, class At, class Cell>
+HWY_INLINE void put(At at, Cell* p, V v) {
+  at.store(p, kAccumulate ? hn::Add(v, at.load(p)) : v);
 }
 
 }  // namespace

@@ -44,12 +44,13 @@ class Head {
   };
   // This head, number `at` of a row, of `count` rows of its sequence.
   void load(const void* from, const Lines& lines, int at, std::int64_t count, float* to) const {
-    loops::to_float(s_.type, {count, d_, lines.heads * d_, d_}, bytes_at(from, offset(lines, at)), to);
+    loops::elements().to_float(s_.type, {count, d_, lines.heads * d_, d_}, bytes_at(from, offset(lines, at)),
+                               to);
   }
   void store(const float* from, const Lines& lines, int at, std::int64_t count, bool accumulate,
              void* to) const {
-    loops::from_float(s_.type, {count, d_, d_, lines.heads * d_}, from, bytes_at(to, offset(lines, at)),
-                      accumulate);
+    loops::elements().from_float(s_.type, {count, d_, d_, lines.heads * d_, accumulate}, from,
+                                 bytes_at(to, offset(lines, at)));
   }
   // Its number among the heads of queries, and that of its keys and values among theirs.
   int query() const { return static_cast<int>(item_ % s_.heads); }
@@ -69,36 +70,36 @@ class Head {
   void attend(std::int64_t first, const Dropout& drop) const;
 
   // Drops from `values` of a tile, of its scores' shape.
-  void drop_tile(const Dropout& drop, const loops::ScoreTile& t, std::int64_t row, std::int64_t column,
-                 float* values) const {
+  void drop_tile(const Dropout& drop, const loops::ScoreTile& t, float* values) const {
     if (drop.threshold == 0) return;
     for (std::int64_t r = 0; r < t.rows; ++r) {
       alignas(64) std::uint32_t words[kGroup / 2];
-      const std::int64_t line = item_ * length_ + row + r;
-      tile_kernels().draw(drop.noise, line * groups_of(keys_) + column / kGroup, 1, words);
-      loops::drop(t.columns, drop, words, values + r * t.columns);
+      const std::int64_t line = item_ * length_ + t.row + r;
+      tile_kernels().draw(drop.noise, line * groups_of(keys_) + t.column / kGroup, 1, words);
+      loops::sequences().drop(t.columns, drop, words, values + r * t.columns);
     }
   }
 
-  // The number of its sequence's positions that rows up to `last` see.
-  std::int64_t seen(std::int64_t last) const {
-    if (s_.is_causal) return last + 1;
-    return s_.lengths == nullptr ? keys_ : s_.lengths[item_ / s_.heads];
-  }
-  // The tile of scores of rows `row`... and columns `column`...
-  loops::ScoreTile tile(std::int64_t row, std::int64_t column) const {
-    return {std::min(kTileRows, length_ - row), std::min(kTileRows, keys_ - column), seen(row) - column,
-            s_.is_causal ? 1 : 0, scores};
+  // Calls body(tile of scores) for those of rows `first`... that hold a key that a row sees.
+  template <class Body>
+  void for_tiles(std::int64_t first, const Body& body) const {
+    const Seen seen = s_.seen(item_ / s_.heads);
+    for (std::int64_t row = first; row < length_; row += kTileRows) {
+      const std::int64_t rows = std::min(kTileRows, length_ - row), end = seen.end(row + rows - 1);
+      for (std::int64_t column = seen.first(row) / kTileRows * kTileRows; column < end; column += kTileRows) {
+        body(loops::ScoreTile{rows, std::min(kTileRows, keys_ - column), row, column, seen, scores});
+      }
+    }
   }
   // scores <- q k^T of a tile; q is scaled already.
-  void multiply_scores(const loops::ScoreTile& t, std::int64_t row, std::int64_t column) const {
+  void multiply_scores(const loops::ScoreTile& t) const {
     multiply({.transpose_b = true,
               .m = t.rows,
               .n = t.columns,
               .k = d_,
-              .a = q + row * d_,
+              .a = q + t.row * d_,
               .a_stride = d_,
-              .b = k + column * d_,
+              .b = k + t.column * d_,
               .b_stride = d_,
               .c = t.scores,
               .c_stride = t.columns});
@@ -154,21 +155,41 @@ void for_heads(Pool& pool, const AttentionShape& s, bool by_keys, void* scratch,
 }
 
 void Head::attend(std::int64_t first, const Dropout& drop) const {
-  loops::scale((length_ - first) * d_, score_scale(s_), q + first * d_);
+  const loops::SequenceLoops& loops = loops::sequences();
+  loops.scale((length_ - first) * d_, score_scale(s_), q + first * d_);
   std::fill(y + first * d_, y + length_ * d_, 0.0F);
   std::fill(maxima + first, maxima + length_, -std::numeric_limits<float>::infinity());
   std::fill(sums + first, sums + length_, 0.0F);
-  for (std::int64_t row = first; row < length_; row += kTileRows) {
-    const std::int64_t end = seen(std::min(row + kTileRows, length_) - 1);
-    for (std::int64_t column = 0; column < end; column += kTileRows) {
-      const loops::ScoreTile t = tile(row, column);
-      multiply_scores(t, row, column);
-      loops::softmax_online(t, maxima + row, sums + row, y + row * d_, d_);
-      drop_tile(drop, t, row, column, t.scores);
-      add(t, t.scores, false, v + column * d_, y + row * d_);
-    }
+  for_tiles(first, [&](const loops::ScoreTile& t) {
+    multiply_scores(t);
+    loops.softmax_online(t, maxima + t.row, sums + t.row, y + t.row * d_, d_);
+    drop_tile(drop, t, t.scores);
+    add(t, t.scores, false, v + t.column * d_, y + t.row * d_);
+  });
+  for (std::int64_t t = first; t < length_; ++t) loops.scale(d_, 1.0F / sums[t], y + t * d_);
+}
+
+// Attention to what is cached, and to itself.
+void attend_cached(Pool& pool, const AttentionForward& args) {
+  const AttentionShape& s = args.shape;
+  const std::int64_t b = value_bytes(s.type), both = 2 * s.key_width() * b, past = args.past;
+  for (std::int64_t row = 0; row < s.rows(); ++row) {
+    const std::int64_t to = row / s.length * args.room + past + row % s.length;
+    std::memcpy(bytes_at(args.cache, to * both), bytes_at(args.q, (row * s.row_width() + s.width()) * b),
+                static_cast<std::size_t>(both));
   }
-  for (std::int64_t t = first; t < length_; ++t) loops::scale(d_, 1.0F / sums[t], y + t * d_);
+  AttentionShape whole = s;
+  whole.length += args.past;
+  const Head::Lines of_qkv{s.length, s.query_row_heads()}, of_cache{args.room, 2 * s.key_heads()},
+      of_y{s.length, s.heads};
+  for_heads(pool, whole, false, args.scratch, [&](std::int64_t, const Head& h) {
+    const std::int64_t first = past * s.head_width;
+    h.load(args.q, of_qkv, h.query(), s.length, h.q + first);
+    h.load(args.cache, of_cache, h.key(), whole.length, h.k);
+    h.load(args.cache, of_cache, s.key_heads() + h.key(), whole.length, h.v);
+    h.attend(past, {});
+    h.store(h.y + first, of_y, h.query(), s.length, false, args.y);
+  });
 }
 
 }  // namespace
@@ -181,86 +202,62 @@ std::int64_t attention_probabilities(const AttentionShape& s) {
   return s.rows() * s.heads * groups_of(s.key_rows()) * kGroup;
 }
 
-void CpuDevice::attention_forward(const AttentionShape& s, const void* q, const void* kv, const Dropout& drop,
-                                  void* y, float* log_sums, void* scratch) {
-  for_heads(pool(), s, false, scratch, [&](std::int64_t item, const Head& h) {
-    h.load_query(q);
-    h.load_keys(s.is_self() ? q : kv);
-    h.attend(0, drop);
+void CpuDevice::attention_forward(const AttentionForward& args) {
+  if (args.cache != nullptr) return attend_cached(pool(), args);
+  const AttentionShape& s = args.shape;
+  for_heads(pool(), s, false, args.scratch, [&](std::int64_t item, const Head& h) {
+    h.load_query(args.q);
+    h.load_keys(s.is_self() ? args.q : args.kv);
+    h.attend(0, args.drop);
     for (std::int64_t t = 0; t < s.length; ++t) {
-      log_sums[item * s.length + t] = h.maxima[t] + std::log(h.sums[t]);
+      args.log_sums[item * s.length + t] = h.maxima[t] + std::log(h.sums[t]);
     }
-    h.store(h.y, h.result_lines(), h.query(), s.length, false, y);
-  });
-}
-
-void CpuDevice::attention_cached(const AttentionShape& s, std::int64_t past, const void* qkv, void* cache,
-                                 std::int64_t room, void* y, void* scratch) {
-  const std::int64_t b = value_bytes(s.type), both = 2 * s.key_width() * b;
-  for (std::int64_t row = 0; row < s.rows(); ++row) {
-    const std::int64_t to = row / s.length * room + past + row % s.length;
-    std::memcpy(bytes_at(cache, to * both), bytes_at(qkv, (row * s.row_width() + s.width()) * b),
-                static_cast<std::size_t>(both));
-  }
-  AttentionShape whole = s;
-  whole.length += static_cast<int>(past);
-  const Head::Lines of_qkv{s.length, s.query_row_heads()}, of_cache{room, 2 * s.key_heads()},
-      of_y{s.length, s.heads};
-  for_heads(pool(), whole, false, scratch, [&](std::int64_t, const Head& h) {
-    const std::int64_t first = past * s.head_width;
-    h.load(qkv, of_qkv, h.query(), s.length, h.q + first);
-    h.load(cache, of_cache, h.key(), whole.length, h.k);
-    h.load(cache, of_cache, s.key_heads() + h.key(), whole.length, h.v);
-    h.attend(past, {});
-    h.store(h.y + first, of_y, h.query(), s.length, false, y);
+    h.store(h.y, h.result_lines(), h.query(), s.length, false, args.y);
   });
 }
 
 // With p = softmax(scores), D = sum of dy * y: dv = drop(p)^T dy, ds = p * (drop(dy v^T) - D), dq = ds k,
 // dk = ds^T q.
-void CpuDevice::attention_backward(const AttentionShape& s, const Dropout& drop,
-                                   const AttentionBackward& args, void* scratch) {
+void CpuDevice::attention_backward(const AttentionBackward& args) {
+  const AttentionShape& s = args.shape;
+  const loops::SequenceLoops& loops = loops::sequences();
   const std::int64_t d = s.head_width, length = s.length, keys = s.key_rows();
   void* const dkv = s.is_self() ? args.dq : args.dkv;
   const bool adds_keys = s.is_self() ? args.accumulate : args.accumulate_kv;
-  for_heads(pool(), s, true, scratch, [&](std::int64_t item, const Head& h) {
+  for_heads(pool(), s, true, args.scratch, [&](std::int64_t item, const Head& h) {
     h.load_query(args.q);
     h.load_keys(s.is_self() ? args.q : args.kv);
     h.load(args.y, h.result_lines(), h.query(), length, h.y);
     h.load(args.dy, h.result_lines(), h.query(), length, h.dy);
-    loops::scale(length * d, score_scale(s), h.q);
+    loops.scale(length * d, score_scale(s), h.q);
     float* dots = h.sums;
-    for (std::int64_t t = 0; t < length; ++t) dots[t] = loops::dot(d, h.dy + t * d, h.y + t * d);
+    for (std::int64_t t = 0; t < length; ++t) dots[t] = loops.dot(d, h.dy + t * d, h.y + t * d);
     std::fill_n(h.dq, length * d, 0.0F);
     if (item % s.shared_by() == 0) {  // the first of those that share them
       std::fill_n(h.dk, keys * d, 0.0F);
       std::fill_n(h.dv, keys * d, 0.0F);
     }
-    for (std::int64_t row = 0; row < length; row += kTileRows) {
-      const std::int64_t end = h.seen(std::min(row + kTileRows, length) - 1);
-      for (std::int64_t column = 0; column < end; column += kTileRows) {
-        const loops::ScoreTile t = h.tile(row, column);
-        h.multiply_scores(t, row, column);
-        loops::softmax_again(t, args.log_sums + item * length + row);
-        Head::multiply({.transpose_b = true,
-                        .m = t.rows,
-                        .n = t.columns,
-                        .k = d,
-                        .a = h.dy + row * d,
-                        .a_stride = d,
-                        .b = h.v + column * d,
-                        .b_stride = d,
-                        .c = h.gradients,
-                        .c_stride = t.columns});
-        h.drop_tile(drop, t, row, column, h.gradients);
-        loops::softmax_backward(t, dots + row, h.gradients);
-        h.add(t, h.gradients, false, h.k + column * d, h.dq + row * d);
-        h.add(t, h.gradients, true, h.q + row * d, h.dk + column * d);
-        h.drop_tile(drop, t, row, column, t.scores);
-        h.add(t, t.scores, true, h.dy + row * d, h.dv + column * d);
-      }
-    }
-    loops::scale(length * d, score_scale(s), h.dq);
+    h.for_tiles(0, [&](const loops::ScoreTile& t) {
+      h.multiply_scores(t);
+      loops.softmax_again(t, args.log_sums + item * length + t.row);
+      Head::multiply({.transpose_b = true,
+                      .m = t.rows,
+                      .n = t.columns,
+                      .k = d,
+                      .a = h.dy + t.row * d,
+                      .a_stride = d,
+                      .b = h.v + t.column * d,
+                      .b_stride = d,
+                      .c = h.gradients,
+                      .c_stride = t.columns});
+      h.drop_tile(args.drop, t, h.gradients);
+      loops.softmax_backward(t, dots + t.row, h.gradients);
+      h.add(t, h.gradients, false, h.k + t.column * d, h.dq + t.row * d);
+      h.add(t, h.gradients, true, h.q + t.row * d, h.dk + t.column * d);
+      h.drop_tile(args.drop, t, t.scores);
+      h.add(t, t.scores, true, h.dy + t.row * d, h.dv + t.column * d);
+    });
+    loops.scale(length * d, score_scale(s), h.dq);
     h.store(h.dq, h.query_lines(), h.query(), length, args.accumulate, args.dq);
     if ((item + 1) % s.shared_by() != 0) return;
     h.store(h.dk, h.key_lines(), h.key_place(), keys, adds_keys, dkv);

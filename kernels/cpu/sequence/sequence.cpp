@@ -32,14 +32,14 @@ std::int64_t parts_of(const RowNormShape& s) {
 
 }  // namespace
 
-void CpuDevice::row_norm_forward(const RowNormShape& s, const void* x, const float* weight, const float* bias,
-                                 void* y, float* mean, float* inverse_deviation) {
+void CpuDevice::row_norm_forward(const RowNormShape& s, const RowNormForward& args) {
   for_shards(pool(), s.rows, rows_a_shard(s), [&](std::int64_t first, std::int64_t n) {
-    RowNormShape part = s;
-    part.rows = n;
-    const std::int64_t offset = s.at(first) * value_bytes(s.type);
-    loops::row_norm_forward(part, bytes_at(x, offset), weight, bias, bytes_at(y, offset),
-                            s.is_centred ? mean + first : nullptr, inverse_deviation + first);
+    RowNormShape shape = s;
+    shape.rows = n;
+    RowNormForward part = args;
+    advance(s.at(first) * value_bytes(s.type), part.x, part.y);
+    advance(4 * first, part.mean, part.inverse_deviation);
+    loops::sequences().row_norm_forward(shape, part);
   });
 }
 
@@ -55,58 +55,17 @@ void CpuDevice::row_norm_backward(const RowNormShape& s, const RowNormBackward& 
   for_shards(pool(), s.rows, rows, [&](std::int64_t first, std::int64_t n) {
     RowNormShape shape = s;
     shape.rows = n;
-    const std::int64_t offset = s.at(first) * value_bytes(s.type);
     RowNormBackward part = args;
-    part.x = bytes_at(args.x, offset);
-    part.dy = bytes_at(args.dy, offset);
-    part.dx = bytes_at(args.dx, offset);
-    if (s.is_centred) part.mean += first;
-    part.inverse_deviation += first;
+    advance(s.at(first) * value_bytes(s.type), part.x, part.dy, part.dx);
+    advance(4 * first, part.mean, part.inverse_deviation);
     part.weight_gradient = partials + first / rows * gradients;
     if (s.is_centred) part.bias_gradient = part.weight_gradient + s.width;
     std::fill_n(part.weight_gradient, gradients, 0.0F);
-    loops::row_norm_backward(shape, part);
+    loops::sequences().row_norm_backward(shape, part);
   });
   sum_tree(pool(), shards(s), gradients, partials);
   std::copy_n(partials, s.width, args.weight_gradient);
   if (s.is_centred) std::copy_n(partials + s.width, s.width, args.bias_gradient);
-}
-
-// ---- activations -----------------------------------------------------------------------------------------
-void CpuDevice::gelu_forward(Compute type, GeluForm form, std::int64_t count, const void* x, void* y) {
-  for_values(pool(), type, count,
-             [&](std::int64_t n, const auto& at) { loops::gelu_forward(type, form, n, at(x), at(y)); });
-}
-void CpuDevice::gelu_backward(Compute type, GeluForm form, std::int64_t count, const void* x, const void* dy,
-                              void* dx, bool accumulate) {
-  for_values(pool(), type, count, [&](std::int64_t n, const auto& at) {
-    loops::gelu_backward(type, form, n, at(x), at(dy), at(dx), accumulate);
-  });
-}
-void CpuDevice::swiglu_forward(Compute type, std::int64_t rows, std::int64_t width, const void* x, void* y) {
-  const std::int64_t b = width * value_bytes(type);
-  for_shards(pool(), rows, rows_a_shard(width), [&](std::int64_t first, std::int64_t n) {
-    loops::swiglu_forward(type, n, width, bytes_at(x, first * 2 * b), bytes_at(y, first * b));
-  });
-}
-void CpuDevice::swiglu_backward(Compute type, std::int64_t rows, std::int64_t width, const void* x,
-                                const void* dy, void* dx, bool accumulate) {
-  const std::int64_t b = width * value_bytes(type);
-  for_shards(pool(), rows, rows_a_shard(width), [&](std::int64_t first, std::int64_t n) {
-    loops::swiglu_backward(type, n, width, bytes_at(x, first * 2 * b), bytes_at(dy, first * b),
-                           bytes_at(dx, first * 2 * b), accumulate);
-  });
-}
-
-void CpuDevice::tanh_forward(Compute type, std::int64_t count, const void* x, void* y) {
-  for_values(pool(), type, count,
-             [&](std::int64_t n, const auto& at) { loops::tanh_forward(type, n, at(x), at(y)); });
-}
-void CpuDevice::tanh_backward(Compute type, std::int64_t count, const void* y, const void* dy, void* dx,
-                              bool accumulate) {
-  for_values(pool(), type, count, [&](std::int64_t n, const auto& at) {
-    loops::tanh_backward(type, n, at(y), at(dy), at(dx), accumulate);
-  });
 }
 
 // ---- means of sequences ----------------------------------------------------------------------------------
@@ -141,98 +100,105 @@ void CpuDevice::mean_backward(const MeanShape& s, const void* dy, void* dx, bool
 }
 
 // ---- rotary positions ------------------------------------------------------------------------------------
-void CpuDevice::rotary(const RotaryShape& s, const float* angles, bool inverse, const void* x, void* y,
-                       bool accumulate) {
-  const std::int64_t b = s.width() * value_bytes(s.type);
+void CpuDevice::rotary(const RotaryArgs& args) {
+  const RotaryShape& s = args.shape;
   for_shards(pool(), s.rows, rows_a_shard(s.width()), [&](std::int64_t first, std::int64_t n) {
-    RotaryShape part = s;
-    part.rows = n;
-    loops::rotary(part, first, angles, inverse, bytes_at(x, first * b), bytes_at(y, first * b), accumulate);
+    RotaryArgs part = args;
+    part.shape.rows = n;
+    advance(first * s.width() * value_bytes(s.type), part.x, part.y);
+    loops::activations().rotary(part, first);
   });
 }
 
 // ---- dropout ---------------------------------------------------------------------------------------------
-void CpuDevice::dropout(Compute type, std::int64_t count, const Dropout& drop, const void* x, void* y,
-                        bool accumulate) {
+void CpuDevice::dropout(const DropoutArgs& args) {
   constexpr std::int64_t kPiece = 4096;
-  const std::int64_t b = value_bytes(type);
-  for_shards(pool(), count, kPiece, [&](std::int64_t first, std::int64_t n) {
+  const Compute type = args.of.type;
+  for_shards(pool(), args.of.count, kPiece, [&](std::int64_t first, std::int64_t n) {
+    const std::int64_t at = first * value_bytes(type);
     alignas(64) std::uint32_t words[kPiece / 2];
     alignas(64) float values[kPiece];
-    tile_kernels().draw(drop.noise, first / kGroup, groups_of(n), words);
-    loops::to_float(type, n, bytes_at(x, first * b), values);
-    loops::drop(n, drop, words, values);
-    loops::from_float(type, n, values, bytes_at(y, first * b), accumulate);
+    tile_kernels().draw(args.drop.noise, first / kGroup, groups_of(n), words);
+    loops::elements().to_float(type, {.columns = n}, bytes_at(args.x, at), values);
+    loops::sequences().drop(n, args.drop, words, values);
+    loops::elements().from_float(type, {.columns = n, .accumulate = args.accumulate}, values,
+                                 bytes_at(args.y, at));
   });
 }
 
 // ---- embedding -------------------------------------------------------------------------------------------
-void CpuDevice::embedding_forward(Compute type, std::int64_t width, std::int64_t length, std::int64_t first,
-                                  std::int64_t rows, const float* tokens, const float* positions, void* y) {
-  pool().for_each(rows, [&](std::int64_t i, int) {
-    void* out = bytes_at(y, i * width * value_bytes(type));
+void CpuDevice::embedding_forward(const EmbeddingArgs& args) {
+  const std::int64_t width = args.width;
+  pool().for_each(args.rows, [&](std::int64_t i, int) {
     // One row of positions is the bias of one row.
-    loops::add_bias(type, {.columns = width}, tokens + i * width, positions + (first + i) % length * width,
-                    out);
+    loops::elements().add_bias(args.type, {.columns = width}, args.tokens + i * width,
+                               args.positions + (args.first + i) % args.length * width,
+                               bytes_at(args.y, i * width * value_bytes(args.type)));
   });
 }
 
-void CpuDevice::sum_rows(Compute type, std::int64_t width, const void* x, const RowGroups& groups,
-                         std::int64_t begin, std::int64_t end, float* out) {
-  std::fill_n(out, end - begin, 0.0F);
+void CpuDevice::sum_rows(const SumRowsArgs& args) {
+  const RowGroups& groups = args.groups;
+  std::fill_n(args.out, args.end - args.begin, 0.0F);
   pool().for_each(groups.count, [&](std::int64_t i, int) {
-    const std::int64_t row = groups.targets[i] * width;
-    const std::int64_t from = std::max(row, begin), to = std::min(row + width, end);
+    const std::int64_t row = groups.targets[i] * args.width;
+    const std::int64_t from = std::max(row, args.begin), to = std::min(row + args.width, args.end);
     for (std::int64_t j = groups.first[i]; from < to && j < groups.first[i + 1]; ++j) {
-      const std::int64_t at = groups.rows[j] * width + from - row;
-      loops::add_row(type, to - from, bytes_at(x, at * value_bytes(type)), out + (from - begin));
+      const std::int64_t at = groups.rows[j] * args.width + from - row;
+      loops::elements().add_row(args.type, to - from, bytes_at(args.x, at * value_bytes(args.type)),
+                                args.out + (from - args.begin));
     }
   });
 }
 
 // ---- loss ------------------------------------------------------------------------------------------------
-void CpuDevice::softmax_scan(const LossShape& s, std::int64_t first, std::int64_t columns,
-                             const float* logits, const std::int32_t* labels, SoftmaxRow* state) {
-  for_shards(pool(), s.rows, rows_a_shard(columns), [&](std::int64_t row, std::int64_t n) {
+void CpuDevice::softmax_scan(const SoftmaxArgs& args) {
+  for_shards(pool(), args.shape.rows, rows_a_shard(args.columns), [&](std::int64_t row, std::int64_t n) {
     for (std::int64_t r = row; r < row + n; ++r) {
-      if (first == 0) state[r] = {};
-      const float* values = logits + r * columns;
-      loops::softmax_scan(first, columns, values, labels[r], state + r);
-      if (s.smoothing > 0) state[r].total += static_cast<double>(loops::sum(columns, values));
+      SoftmaxRow& state = args.state[r];
+      if (args.first == 0) state = {};
+      const float* values = args.logits + r * args.columns;
+      loops::sequences().softmax_scan(args.first, args.columns, values, args.labels[r], &state);
+      if (args.shape.smoothing > 0) {
+        state.total += static_cast<double>(loops::sequences().sum(args.columns, values));
+      }
     }
   });
 }
 
-void CpuDevice::softmax_finish(const LossShape& s, const SoftmaxRow* state, const std::int32_t* labels,
-                               float* log_sums, LossResult* result) {
-  *result = {};
+void CpuDevice::softmax_finish(const SoftmaxArgs& args) {
+  const LossShape& s = args.shape;
+  *args.result = {};
   for (std::int64_t r = 0; r < s.rows; ++r) {
-    const double log_sum = state[r].maximum + std::log(state[r].sum);
-    log_sums[r] = static_cast<float>(log_sum);
-    if (labels[r] < 0) continue;
-    result->sum += s.smoothing > 0 ? log_sum - (1 - s.smoothing) * state[r].target -
-                                         s.smoothing * (state[r].total / s.classes)
-                                   : log_sum - state[r].target;
-    result->correct += state[r].best == labels[r] ? 1 : 0;
+    const SoftmaxRow& state = args.state[r];
+    const double log_sum = state.maximum + std::log(state.sum);
+    args.log_sums[r] = static_cast<float>(log_sum);
+    if (args.labels[r] < 0) continue;
+    args.result->sum +=
+        s.smoothing > 0 ? log_sum - (1 - s.smoothing) * state.target - s.smoothing * (state.total / s.classes)
+                        : log_sum - state.target;
+    args.result->correct += state.best == args.labels[r] ? 1 : 0;
   }
 }
 
-void CpuDevice::softmax_gradient(Compute type, const LossShape& s, std::int64_t first, std::int64_t columns,
-                                 float scale, const float* log_sums, const std::int32_t* labels,
-                                 float* logits, void* gradient) {
-  const float spread = scale * static_cast<float>(s.smoothing / s.classes),
-              wanted = s.smoothing > 0 ? scale * static_cast<float>(1 - s.smoothing) : scale;
+void CpuDevice::softmax_gradient(const SoftmaxArgs& args) {
+  const LossShape& s = args.shape;
+  const std::int64_t columns = args.columns;
+  const float spread = args.scale * static_cast<float>(s.smoothing / s.classes),
+              wanted = s.smoothing > 0 ? args.scale * static_cast<float>(1 - s.smoothing) : args.scale;
   for_shards(pool(), s.rows, rows_a_shard(columns), [&](std::int64_t row, std::int64_t n) {
     for (std::int64_t r = row; r < row + n; ++r) {
-      float* values = logits + r * columns;
-      if (labels[r] < 0) {
+      float* values = args.logits + r * columns;
+      const std::int64_t label = args.labels[r];
+      if (label < 0) {
         std::fill_n(values, columns, 0.0F);
       } else {
-        loops::softmax_gradient(columns, scale, log_sums[r], spread, values);
-        if (labels[r] >= first && labels[r] < first + columns) values[labels[r] - first] -= wanted;
+        loops::sequences().softmax_gradient(columns, args.scale, args.log_sums[r], spread, values);
+        if (label >= args.first && label < args.first + columns) values[label - args.first] -= wanted;
       }
-      if (gradient == logits) continue;
-      loops::from_float(type, columns, values, bytes_at(gradient, r * columns * value_bytes(type)), false);
+      if (args.gradient == args.logits) continue;
+      loops::elements().from_float(args.type, {.columns = columns}, values,
+                                   bytes_at(args.gradient, r * columns * value_bytes(args.type)));
     }
   });
 }

@@ -86,14 +86,14 @@ struct MomentTerms {
 };
 // 1 / deviation, and weight and bias as the factor and the offset of x.
 LPMM_HD void prepare_channel(std::int64_t c, float mean, float variance, float* inverse_deviation,
-                             const NormScale& of) {
-  const auto inverse = static_cast<float>(1 / std::sqrt(variance + kNormEpsilon));
+                             const BatchNormScale& of) {
+  const auto inverse = static_cast<float>(1 / std::sqrt(variance + kBatchNormEpsilon));
   const float factor = product(of.weight[c], inverse);
   inverse_deviation[c] = inverse;
   of.scale[c] = factor;
   of.shift[c] = of.bias[c] - product(mean, factor);
 }
-__global__ void prepare(int channels, const float* mean, float* inverse_deviation, NormScale of) {
+__global__ void prepare(int channels, const float* mean, float* inverse_deviation, BatchNormScale of) {
   begin_kernel();
   const std::int64_t c = std::int64_t{1} * blockIdx.x * blockDim.x + threadIdx.x;
   if (c < channels) prepare_channel(c, mean[c], inverse_deviation[c], inverse_deviation, of);
@@ -101,7 +101,7 @@ __global__ void prepare(int channels, const float* mean, float* inverse_deviatio
 struct StoreStatistics {
   std::int64_t rows;
   const double* partials;
-  NormStatistics to;
+  BatchNormStatistics to;
   LPMM_HD void operator()(std::int64_t c, const double (&of)[2]) const {
     const auto n = static_cast<double>(rows);
     const double squares = of[1] - of[0] * of[0] / n, unbiased = n > 1 ? n / (n - 1) : 1;
@@ -109,9 +109,10 @@ struct StoreStatistics {
     const auto variance = static_cast<float>((squares < 0 ? 0 : squares) / n);
     to.mean[c] = mean;
     prepare_channel(c, mean, variance, to.inverse_deviation, to.scale);
-    const auto center = static_cast<float>((1 - kNormMomentum) * to.running_mean[c] + kNormMomentum * mean);
-    const auto spread = static_cast<float>((1 - kNormMomentum) * to.running_variance[c] +
-                                           kNormMomentum * unbiased * variance);
+    const auto center =
+        static_cast<float>((1 - kBatchNormMomentum) * to.running_mean[c] + kBatchNormMomentum * mean);
+    const auto spread = static_cast<float>((1 - kBatchNormMomentum) * to.running_variance[c] +
+                                           kBatchNormMomentum * unbiased * variance);
     to.running_mean[c] = center;
     to.running_variance[c] = spread;
     if (!(std::abs(center) < INFINITY) || !(std::abs(spread) < INFINITY)) *to.finite = false;
@@ -142,7 +143,7 @@ __global__ void map_rows(std::int64_t rows, int channels, int across, Body body)
   }
 }
 template <class Body>
-void run_rows(Stream stream, const NormShape& s, const Body& body) {
+void run_rows(Stream stream, const BatchNormShape& s, const Body& body) {
   const int vectors = s.channels / Body::kWide;
   int across = 1;  // threads of a row: a line of memory where a row has one
   while (across < 8 && across < vectors) across *= 2;
@@ -211,8 +212,8 @@ struct GradientTerms {
 // With r = 1 / deviation and M rows: dx = weight * r * (g - sum g / M - (x - mean) * r^2 * sum g (x - mean) /
 // M), which is g * a[c] + x * b[c] + d[c]. Frozen statistics are as those of infinitely many rows.
 struct StoreCoefficients {
-  NormShape shape;
-  NormBackward args;
+  BatchNormShape shape;
+  BatchNormBackward args;
   double count;         // M
   float* coefficients;  // [a, b, d][channel]
   LPMM_HD void operator()(std::int64_t c, const double (&sums)[2]) const {
@@ -271,7 +272,7 @@ struct ApplyGradient {
 
 // Calls body(Cell*, kWide), a null pointer and a constant.
 template <class Body>
-void with_cells(const NormShape& s, std::initializer_list<const void*> memory, const Body& body) {
+void with_cells(const BatchNormShape& s, std::initializer_list<const void*> memory, const Body& body) {
   const bool is_wide = s.channels % kVector == 0 && std::all_of(memory.begin(), memory.end(), is_aligned);
   with_type(s.type, [&]<class Cell>(Cell* null) {
     is_wide ? body(null, std::integral_constant<int, kVector>())
@@ -287,11 +288,12 @@ void with_relu(bool relu, const Body& body) {
 }  // namespace
 
 // Partial moments or sums of each shard and channel, and three coefficients of each channel.
-std::int64_t CudaDevice::norm_scratch_bytes(const NormShape& s) const {
+std::int64_t CudaDevice::batch_norm_scratch_bytes(const BatchNormShape& s) const {
   return aligned(8 * 2 * whole_shards(s.rows, s.channels) * s.channels) + aligned(4 * 3 * s.channels);
 }
 
-void CudaDevice::norm_statistics(const NormShape& s, const void* x, const NormStatistics& of, void* scratch) {
+void CudaDevice::batch_norm_statistics(const BatchNormShape& s, const void* x, const BatchNormStatistics& of,
+                                       void* scratch) {
   auto* const partials = static_cast<double*>(scratch);
   const Shards shards{s.rows, whole_shard_rows(s.rows, s.channels), s.channels};
   const Arrivals::Turn turn = arrivals_.take(whole_strips(s.channels), stream());
@@ -303,25 +305,24 @@ void CudaDevice::norm_statistics(const NormShape& s, const void* x, const NormSt
   });
 }
 
-void CudaDevice::norm_prepare(int channels, const float* mean, float* inverse_deviation,
-                              const NormScale& of) {
+void CudaDevice::batch_norm_prepare(int channels, const float* mean, float* inverse_deviation,
+                                    const BatchNormScale& of) {
   launch_apart(prepare, (channels + kChannelThreads - 1) / kChannelThreads, kChannelThreads, stream(),
                channels, mean, inverse_deviation, of);
 }
-void CudaDevice::norm_apply(const NormShape& s, const void* x, const float* scale, const float* shift,
-                            const void* residual, bool relu, void* y) {
-  with_cells(
-      s, {x, residual, y, scale, shift},
-      [&]<class Cell, int kWide>(Cell*, std::integral_constant<int, kWide>) {
-        with_relu(relu, [&]<bool kRelu>(std::bool_constant<kRelu>) {
-          run_rows(stream(), s,
-                   Apply<Cell, kWide, kRelu>{static_cast<const Cell*>(x), static_cast<const Cell*>(residual),
-                                             static_cast<Cell*>(y), scale, shift});
-        });
-      });
+void CudaDevice::batch_norm_apply(const BatchNormShape& s, const BatchNormApply& args) {
+  with_cells(s, {args.x, args.residual, args.y, args.scale, args.shift},
+             [&]<class Cell, int kWide>(Cell*, std::integral_constant<int, kWide>) {
+               with_relu(args.relu, [&]<bool kRelu>(std::bool_constant<kRelu>) {
+                 run_rows(stream(), s,
+                          Apply<Cell, kWide, kRelu>{static_cast<const Cell*>(args.x),
+                                                    static_cast<const Cell*>(args.residual),
+                                                    static_cast<Cell*>(args.y), args.scale, args.shift});
+               });
+             });
 }
 
-void CudaDevice::norm_backward(const NormShape& s, const NormBackward& args, void* scratch) {
+void CudaDevice::batch_norm_backward(const BatchNormShape& s, const BatchNormBackward& args, void* scratch) {
   auto* const partials = static_cast<double*>(scratch);
   auto* const coefficients = reinterpret_cast<float*>(
       static_cast<std::byte*>(scratch) + aligned(8 * 2 * whole_shards(s.rows, s.channels) * s.channels));

@@ -13,7 +13,7 @@ namespace {
 LPMM_HD float relu_of(float v) {
   return v <= 0.0F ? 0.0F : v;
 }
-LPMM_HD float gated(float gate, float v) {
+LPMM_HD float where_positive(float gate, float v) {
   return gate > 0.0F ? v : 0.0F;
 }
 
@@ -24,18 +24,20 @@ struct Times {
   float factor;
   LPMM_HD float operator()(float x) const { return product(factor, x); }
 };
-struct Relu {
-  LPMM_HD float operator()(float x) const { return relu_of(x); }
-};
-struct Gate {
-  LPMM_HD float operator()(float y, float dy) const { return gated(y, dy); }
-};
 struct AddPosition {
   const float* positions;
   std::int64_t width, length, first;
   LPMM_HD float operator()(const Place& at, float token) const {
     return token + positions[(first + at.row) % length * width + at.column];
   }
+};
+
+// ---- activations -----------------------------------------------------------------------------------------
+// gradient(at, dy): dy times the slope, at the input or, with kFromValue, at the value.
+struct Relu {
+  static constexpr bool kFromValue = true;
+  LPMM_HD static float value(float x) { return relu_of(x); }
+  LPMM_HD static float gradient(float y, float dy) { return where_positive(y, dy); }
 };
 
 // The exponential may overflow, to a sigmoid of 0. A GPU takes its fast functions, whose errors are a few
@@ -53,10 +55,9 @@ LPMM_HD float sigmoid_of_cubic(float x) {
   return sigmoid(kGeluScale * (x + kGeluCube * (x * x * x)));
 }
 struct TanhGelu {
-  LPMM_HD float operator()(float x) const { return x * sigmoid_of_cubic(x); }
-};
-struct TanhGeluSlope {
-  LPMM_HD float operator()(float far, float dy) const {
+  static constexpr bool kFromValue = false;
+  LPMM_HD static float value(float x) { return x * sigmoid_of_cubic(x); }
+  LPMM_HD static float gradient(float far, float dy) {
     const float x = far > 30.0F ? 30.0F : far < -30.0F ? -30.0F : far;  // the slope is 1 or 0 there
     const float s = sigmoid_of_cubic(x), inner = kGeluScale * (1.0F + 3 * kGeluCube * (x * x));
     return dy * (s + x * s * (1.0F - s) * inner);
@@ -81,55 +82,79 @@ LPMM_HD float normal_share(float x) {
   return x < 0.0F ? tail : 1.0F - tail;
 }
 struct ExactGelu {
-  LPMM_HD float operator()(float x) const { return x * normal_share(x); }
-};
-struct ExactGeluSlope {
-  LPMM_HD float operator()(float far, float dy) const {
+  static constexpr bool kFromValue = false;
+  LPMM_HD static float value(float x) { return x * normal_share(x); }
+  LPMM_HD static float gradient(float far, float dy) {
     const float x = far > 30.0F ? 30.0F : far < -30.0F ? -30.0F : far;  // the slope is 1 or 0 there
     return dy * (normal_share(x) + x * (0.39894228040143268F * std::exp(-0.5F * x * x)));
   }
 };
 
-struct Swish {
-  LPMM_HD float operator()(float x) const { return x * sigmoid(x); }
-};
-struct SwishSlope {
-  LPMM_HD float operator()(float x, float dy) const {
+struct Silu {
+  static constexpr bool kFromValue = false;
+  LPMM_HD static float value(float x) { return x * sigmoid(x); }
+  LPMM_HD static float gradient(float x, float dy) {
     const float s = sigmoid(x);
     return dy * (s * (1.0F + x * (1.0F - s)));
   }
 };
 
-// SwiGLU on rows of a and b: a * sigmoid(a) * b; and its gradient, that of a before that of b.
-template <class Cell>
-struct Swiglu {
+struct Tanh {
+  static constexpr bool kFromValue = true;
+  LPMM_HD static float value(float x) { return std::tanh(x); }
+  LPMM_HD static float gradient(float y, float dy) { return dy * (1.0F - y * y); }
+};
+
+template <class F>
+struct ValueOf {
+  LPMM_HD float operator()(float x) const { return F::value(x); }
+};
+template <class F>
+struct GradientOf {
+  LPMM_HD float operator()(float at, float dy) const { return F::gradient(at, dy); }
+};
+// f(a) * b on rows of a and b; and its gradient, that of a before that of b.
+template <class F, class Cell>
+struct GatedValueOf {
   const Cell* x;
   std::int64_t width;
   LPMM_HD float operator()(const Place& at) const {
     const Cell* const row = x + at.row * 2 * width;
-    const float a = load(row + at.column);
-    return a * sigmoid(a) * load(row + width + at.column);
+    return F::value(load(row + at.column)) * load(row + width + at.column);
   }
 };
-template <class Cell>
-struct SwigluSlope {
+template <class F, class Cell>
+struct GatedGradientOf {
   const Cell *x, *dy;
   std::int64_t width;
   LPMM_HD float operator()(const Place& at) const {
     const bool is_gate = at.column < width;
     const std::int64_t c = is_gate ? at.column : at.column - width;
     const Cell* const row = x + at.row * 2 * width;
-    const float a = load(row + c), s = sigmoid(a), d = load(dy + at.row * width + c);
-    return is_gate ? d * load(row + width + c) * (s * (1.0F + a * (1.0F - s))) : d * (a * s);
+    const float a = load(row + c), d = load(dy + at.row * width + c);
+    if (!is_gate) return d * F::value(a);
+    return F::gradient(F::kFromValue ? F::value(a) : a, d * load(row + width + c));
   }
 };
 
-struct Tanh {
-  LPMM_HD float operator()(float x) const { return std::tanh(x); }
-};
-struct TanhSlope {
-  LPMM_HD float operator()(float y, float dy) const { return dy * (1.0F - y * y); }
-};
+// Calls body(F, Cell*), the function and a null pointer to the type that holds an activation.
+template <class Body>
+void with_function(const ActivationArgs& args, const Body& body) {
+  with_type(args.type, [&](auto* cell) {
+    switch (args.function) {
+      case Activation::kRelu:
+        return body(Relu(), cell);
+      case Activation::kGelu:
+        return body(ExactGelu(), cell);
+      case Activation::kGeluTanh:
+        return body(TanhGelu(), cell);
+      case Activation::kSilu:
+        return body(Silu(), cell);
+      case Activation::kTanh:
+        return body(Tanh(), cell);
+    }
+  });
+}
 
 // A value of a head, turned with its partner half a head away.
 template <class Cell>
@@ -159,7 +184,7 @@ struct BiasTerms {
     const std::int64_t i = row * columns + column;
     of[0] = load(dy + i);
     if (g == nullptr) return;
-    of[0] = gated(load(y + i), of[0]);
+    of[0] = where_positive(load(y + i), of[0]);
     store(g + i, of[0]);
   }
   LPMM_HD void wide(std::int64_t row, std::int64_t column, float (&of)[1][kVector]) const {
@@ -168,7 +193,7 @@ struct BiasTerms {
     if (g == nullptr) return;
     float gate[kVector];
     load_vector(y + i, gate);
-    for (int k = 0; k < kVector; ++k) of[0][k] = gated(gate[k], of[0][k]);
+    for (int k = 0; k < kVector; ++k) of[0][k] = where_positive(gate[k], of[0][k]);
     store_vector(g + i, of[0]);
   }
 };
@@ -201,18 +226,18 @@ __global__ void drop(std::int64_t count, Dropout drop, const Cell* x, Cell* y) {
 
 // Some blocks a group, each for as many columns as it has threads: the group's rows, in order.
 template <class Cell>
-__global__ void sum_groups(std::int64_t width, const Cell* x, RowGroups groups, std::int64_t begin,
-                           std::int64_t end, float* out) {
+__global__ void sum_groups(SumRowsArgs args, const Cell* x) {
   begin_kernel();
-  const std::int64_t blocks = (width + blockDim.x - 1) / blockDim.x, group = blockIdx.x / blocks;
-  const std::int64_t column = blockIdx.x % blocks * blockDim.x + threadIdx.x;
+  const RowGroups& groups = args.groups;
+  const std::int64_t width = args.width, blocks = (width + blockDim.x - 1) / blockDim.x;
+  const std::int64_t group = blockIdx.x / blocks, column = blockIdx.x % blocks * blockDim.x + threadIdx.x;
   const std::int64_t element = groups.targets[group] * width + column;
-  if (column >= width || element < begin || element >= end) return;
+  if (column >= width || element < args.begin || element >= args.end) return;
   float sum = 0;
   for (std::int64_t j = groups.first[group]; j < groups.first[group + 1]; ++j) {
     sum += load(x + groups.rows[j] * width + column);
   }
-  out[element - begin] = sum;
+  args.out[element - args.begin] = sum;
 }
 
 }  // namespace
@@ -226,132 +251,94 @@ void CudaDevice::from_float(Compute type, std::int64_t count, const float* in, v
   with_type(type,
             [&]<class Cell>(Cell*) { map(stream(), count, Same{}, static_cast<Cell*>(out), false, in); });
 }
-void CudaDevice::relu_forward(Compute type, std::int64_t count, const void* x, void* y) {
-  with_type(type, [&]<class Cell>(Cell*) {
-    map(stream(), count, Relu{}, static_cast<Cell*>(y), false, static_cast<const Cell*>(x));
-  });
-}
-void CudaDevice::relu_backward(Compute type, std::int64_t count, const void* y, const void* dy, void* dx,
-                               bool accumulate) {
-  with_type(type, [&]<class Cell>(Cell*) {
-    map(stream(), count, Gate{}, static_cast<Cell*>(dx), accumulate, static_cast<const Cell*>(y),
-        static_cast<const Cell*>(dy));
-  });
-}
-void CudaDevice::add(Compute type, std::int64_t count, const void* a, const void* b, void* y) {
-  with_type(type, [&]<class Cell>(Cell*) {
-    map(stream(), count, Sum{}, static_cast<Cell*>(y), false, static_cast<const Cell*>(a),
+void CudaDevice::add(const Array& of, const void* a, const void* b, void* y) {
+  with_type(of.type, [&]<class Cell>(Cell*) {
+    map(stream(), of.count, Sum{}, static_cast<Cell*>(y), false, static_cast<const Cell*>(a),
         static_cast<const Cell*>(b));
   });
 }
-void CudaDevice::copy_or_add(Compute type, std::int64_t count, const void* src, void* dst, bool accumulate) {
-  if (accumulate) return add(type, count, src, dst, dst);
-  copy(dst, src, count * value_bytes(type));
+void CudaDevice::copy_or_add(const Array& of, const void* src, void* dst, bool accumulate) {
+  if (accumulate) return add(of, src, dst, dst);
+  copy(dst, src, of.count * value_bytes(of.type));
 }
-
-void CudaDevice::scale(Compute type, std::int64_t count, float factor, const void* src, void* dst,
-                       bool accumulate) {
-  with_type(type, [&]<class Cell>(Cell*) {
-    map(stream(), count, Times{factor}, static_cast<Cell*>(dst), accumulate, static_cast<const Cell*>(src));
+void CudaDevice::scale(const ScaleArgs& args) {
+  with_type(args.of.type, [&]<class Cell>(Cell*) {
+    map(stream(), args.of.count, Times{args.factor}, static_cast<Cell*>(args.y), args.accumulate,
+        static_cast<const Cell*>(args.x));
   });
 }
 
-const void* CudaDevice::bias_backward(Compute type, std::int64_t rows, std::int64_t columns, const void* y,
-                                      const void* dy, bool relu, void* g, float* bias_gradient) {
-  with_type(type, [&]<class Cell>(Cell*) {
-    const BiasTerms<Cell> terms{columns, static_cast<const Cell*>(y), static_cast<const Cell*>(dy),
-                                static_cast<Cell*>(relu ? g : nullptr)};
+void CudaDevice::activate(const ActivationArgs& args) {
+  with_function(args, [&]<class F, class Cell>(F, Cell*) {
+    const auto* x = static_cast<const Cell*>(args.x);
+    auto* y = static_cast<Cell*>(args.y);
+    if (args.is_gated) {
+      map_matrix(stream(), args.rows, args.width, GatedValueOf<F, Cell>{x, args.width}, y, false);
+    } else {
+      map(stream(), args.rows * args.width, ValueOf<F>{}, y, false, x);
+    }
+  });
+}
+void CudaDevice::activate_backward(const ActivationArgs& args) {
+  with_function(args, [&]<class F, class Cell>(F, Cell*) {
+    const auto *x = static_cast<const Cell*>(args.x), *dy = static_cast<const Cell*>(args.dy);
+    auto* dx = static_cast<Cell*>(args.dx);
+    if (args.is_gated) {
+      map_matrix(stream(), args.rows, 2 * args.width, GatedGradientOf<F, Cell>{x, dy, args.width}, dx,
+                 args.accumulate);
+    } else {
+      map(stream(), args.rows * args.width, GradientOf<F>{}, dx, args.accumulate, x, dy);
+    }
+  });
+}
+
+const void* CudaDevice::bias_backward(const BiasBackward& args) {
+  const std::int64_t columns = args.columns, rows = args.of.count / columns;
+  with_type(args.of.type, [&]<class Cell>(Cell*) {
+    const BiasTerms<Cell> terms{columns, static_cast<const Cell*>(args.y), static_cast<const Cell*>(args.dy),
+                                static_cast<Cell*>(args.g)};
     const StreamMemory room(8 * whole_shards(rows, columns) * columns, stream());
-    const bool is_wide = columns % kVector == 0 && is_aligned(y) && is_aligned(dy) && is_aligned(g);
+    const bool is_wide =
+        columns % kVector == 0 && is_aligned(args.y) && is_aligned(args.dy) && is_aligned(args.g);
     sum_whole_columns<1>(stream(), rows, columns, static_cast<double*>(room.data()),
                          arrivals_.take(whole_strips(columns), stream()).counters, terms,
-                         StoreBias{bias_gradient}, is_wide);
+                         StoreBias{args.bias_gradient}, is_wide);
   });
-  return relu ? g : dy;
+  return args.g != nullptr ? args.g : args.dy;
 }
 
-void CudaDevice::gelu_forward(Compute type, GeluForm form, std::int64_t count, const void* x, void* y) {
-  with_type(type, [&]<class Cell>(Cell*) {
-    const auto* in = static_cast<const Cell*>(x);
-    auto* out = static_cast<Cell*>(y);
-    const auto of = [&](const auto& body) { map(stream(), count, body, out, false, in); };
-    form == GeluForm::kTanh ? of(TanhGelu{}) : form == GeluForm::kExact ? of(ExactGelu{}) : of(Swish{});
-  });
-}
-void CudaDevice::gelu_backward(Compute type, GeluForm form, std::int64_t count, const void* x, const void* dy,
-                               void* dx, bool accumulate) {
-  with_type(type, [&]<class Cell>(Cell*) {
-    const auto *in = static_cast<const Cell*>(x), *d = static_cast<const Cell*>(dy);
-    auto* out = static_cast<Cell*>(dx);
-    const auto of = [&](const auto& body) { map(stream(), count, body, out, accumulate, in, d); };
-    form == GeluForm::kTanh    ? of(TanhGeluSlope{})
-    : form == GeluForm::kExact ? of(ExactGeluSlope{})
-                               : of(SwishSlope{});
+void CudaDevice::rotary(const RotaryArgs& args) {
+  const RotaryShape& s = args.shape;
+  with_type(s.type, [&]<class Cell>(Cell*) {
+    const auto* in = static_cast<const Cell*>(args.x);
+    map_matrix(stream(), s.rows, s.width(), Turn<Cell>{s, args.angles, args.inverse ? -1.0F : 1.0F, in},
+               static_cast<Cell*>(args.y), args.accumulate, in);
   });
 }
 
-void CudaDevice::swiglu_forward(Compute type, std::int64_t rows, std::int64_t width, const void* x, void* y) {
-  with_type(type, [&]<class Cell>(Cell*) {
-    map_matrix(stream(), rows, width, Swiglu<Cell>{static_cast<const Cell*>(x), width}, static_cast<Cell*>(y),
-               false);
-  });
-}
-void CudaDevice::swiglu_backward(Compute type, std::int64_t rows, std::int64_t width, const void* x,
-                                 const void* dy, void* dx, bool accumulate) {
-  with_type(type, [&]<class Cell>(Cell*) {
-    map_matrix(stream(), rows, 2 * width,
-               SwigluSlope<Cell>{static_cast<const Cell*>(x), static_cast<const Cell*>(dy), width},
-               static_cast<Cell*>(dx), accumulate);
-  });
-}
-
-void CudaDevice::tanh_forward(Compute type, std::int64_t count, const void* x, void* y) {
-  with_type(type, [&]<class Cell>(Cell*) {
-    map(stream(), count, Tanh{}, static_cast<Cell*>(y), false, static_cast<const Cell*>(x));
-  });
-}
-void CudaDevice::tanh_backward(Compute type, std::int64_t count, const void* y, const void* dy, void* dx,
-                               bool accumulate) {
-  with_type(type, [&]<class Cell>(Cell*) {
-    map(stream(), count, TanhSlope{}, static_cast<Cell*>(dx), accumulate, static_cast<const Cell*>(y),
-        static_cast<const Cell*>(dy));
-  });
-}
-
-void CudaDevice::rotary(const RotaryShape& shape, const float* angles, bool inverse, const void* x, void* y,
-                        bool accumulate) {
-  with_type(shape.type, [&]<class Cell>(Cell*) {
-    const auto* in = static_cast<const Cell*>(x);
-    map_matrix(stream(), shape.rows, shape.width(), Turn<Cell>{shape, angles, inverse ? -1.0F : 1.0F, in},
-               static_cast<Cell*>(y), accumulate, in);
-  });
-}
-
-void CudaDevice::dropout(Compute type, std::int64_t count, const Dropout& dropout, const void* x, void* y,
-                         bool accumulate) {
+void CudaDevice::dropout(const DropoutArgs& args) {
   constexpr int kThreadsOfDrop = 128;
-  const std::int64_t calls = groups_of(count) * kCalls;
-  with_type(type, [&]<class Cell>(Cell*) {
-    launch_apart(accumulate ? drop<true, Cell> : drop<false, Cell>,
-                 (calls + kThreadsOfDrop - 1) / kThreadsOfDrop, kThreadsOfDrop, stream(), count, dropout,
-                 static_cast<const Cell*>(x), static_cast<Cell*>(y));
+  const std::int64_t calls = groups_of(args.of.count) * kCalls;
+  with_type(args.of.type, [&]<class Cell>(Cell*) {
+    launch_apart(args.accumulate ? drop<true, Cell> : drop<false, Cell>,
+                 (calls + kThreadsOfDrop - 1) / kThreadsOfDrop, kThreadsOfDrop, stream(), args.of.count,
+                 args.drop, static_cast<const Cell*>(args.x), static_cast<Cell*>(args.y));
   });
 }
 
-void CudaDevice::embedding_forward(Compute type, std::int64_t width, std::int64_t length, std::int64_t first,
-                                   std::int64_t rows, const float* tokens, const float* positions, void* y) {
-  with_type(type, [&]<class Cell>(Cell*) {
-    map_matrix(stream(), rows, width, AddPosition{positions, width, length, first}, static_cast<Cell*>(y),
-               false, tokens);
+void CudaDevice::embedding_forward(const EmbeddingArgs& args) {
+  with_type(args.type, [&]<class Cell>(Cell*) {
+    map_matrix(stream(), args.rows, args.width,
+               AddPosition{args.positions, args.width, args.length, args.first}, static_cast<Cell*>(args.y),
+               false, args.tokens);
   });
 }
-void CudaDevice::sum_rows(Compute type, std::int64_t width, const void* x, const RowGroups& groups,
-                          std::int64_t begin, std::int64_t end, float* out) {
+void CudaDevice::sum_rows(const SumRowsArgs& args) {
   constexpr int kThreadsOfSum = 128;
-  fill_with_zeros(out, (end - begin) * static_cast<std::int64_t>(sizeof(float)));
-  with_type(type, [&]<class Cell>(Cell*) {
-    launch_apart(sum_groups<Cell>, groups.count * ((width + kThreadsOfSum - 1) / kThreadsOfSum),
-                 kThreadsOfSum, stream(), width, static_cast<const Cell*>(x), groups, begin, end, out);
+  fill_with_zeros(args.out, (args.end - args.begin) * static_cast<std::int64_t>(sizeof(float)));
+  with_type(args.type, [&]<class Cell>(Cell*) {
+    launch_apart(sum_groups<Cell>, args.groups.count * ((args.width + kThreadsOfSum - 1) / kThreadsOfSum),
+                 kThreadsOfSum, stream(), args, static_cast<const Cell*>(args.x));
   });
 }
 

@@ -122,12 +122,12 @@ LPMM_HD float decay(float from, float to) {
   return from == to ? 1.0F : std::exp(from - to);
 }
 
-__global__ void scan_rows(LossShape loss, std::int64_t first, std::int64_t columns, const float* logits,
-                          const std::int32_t* labels, SoftmaxRow* state) {
+__global__ void scan_rows(SoftmaxArgs args) {
   begin_kernel();
-  const std::int64_t row = row_of_warp();
+  const LossShape& loss = args.shape;
+  const std::int64_t row = row_of_warp(), first = args.first, columns = args.columns;
   if (row >= loss.rows) return;
-  logits += row * columns;
+  const float* const logits = args.logits + row * columns;
   Best<float> best;
   float sum = 0, total = 0;  // of exp(logit - maximum), and of the logits
   for (std::int64_t c = lane_of_warp(); c < columns; c += kWarp) {
@@ -145,7 +145,7 @@ __global__ void scan_rows(LossShape loss, std::int64_t first, std::int64_t colum
   const auto chunk = static_cast<double>(warp_sum(sum * decay(mine, best.maximum)));
   if (loss.smoothing > 0) total = warp_sum(total);
   if (lane_of_warp() != 0) return;
-  SoftmaxRow s = first == 0 ? SoftmaxRow{} : state[row];
+  SoftmaxRow s = first == 0 ? SoftmaxRow{} : args.state[row];
   if (best.maximum > s.maximum) {
     s.best = static_cast<std::int32_t>(first + best.column);
     s.sum = s.sum * static_cast<double>(decay(s.maximum, best.maximum)) + chunk;
@@ -153,28 +153,28 @@ __global__ void scan_rows(LossShape loss, std::int64_t first, std::int64_t colum
   } else {
     s.sum += chunk * static_cast<double>(decay(best.maximum, s.maximum));
   }
-  const std::int64_t label = labels[row] - first;
+  const std::int64_t label = args.labels[row] - first;
   if (label >= 0 && label < columns) s.target = logits[label];
   if (loss.smoothing > 0) s.total += static_cast<double>(total);
-  state[row] = s;
+  args.state[row] = s;
 }
 
-__global__ void __launch_bounds__(kLossThreads)
-    finish_rows(LossShape s, const SoftmaxRow* state, const std::int32_t* labels, float* log_sums,
-                LossResult* result) {
+__global__ void __launch_bounds__(kLossThreads) finish_rows(SoftmaxArgs args) {
   begin_kernel();
+  const LossShape& s = args.shape;
   double loss = 0;
   std::int64_t correct = 0;
   for (std::int64_t r = threadIdx.x; r < s.rows; r += kLossThreads) {
-    const double log_sum = state[r].maximum + std::log(state[r].sum);
-    log_sums[r] = static_cast<float>(log_sum);
-    if (labels[r] < 0) continue;
+    const SoftmaxRow& state = args.state[r];
+    const double log_sum = state.maximum + std::log(state.sum);
+    args.log_sums[r] = static_cast<float>(log_sum);
+    if (args.labels[r] < 0) continue;
     loss += s.smoothing > 0
-                ? log_sum - (1 - s.smoothing) * state[r].target - s.smoothing * (state[r].total / s.classes)
-                : log_sum - state[r].target;
-    correct += state[r].best == labels[r] ? 1 : 0;
+                ? log_sum - (1 - s.smoothing) * state.target - s.smoothing * (state.total / s.classes)
+                : log_sum - state.target;
+    correct += state.best == args.labels[r] ? 1 : 0;
   }
-  finish_loss(loss, correct, result);
+  finish_loss(loss, correct, args.result);
 }
 
 struct SoftmaxGradient {
@@ -191,52 +191,45 @@ struct SoftmaxGradient {
 
 }  // namespace
 
-void CudaDevice::softmax_loss(const LossShape& s, Compute type, const void* logits,
-                              const std::int32_t* labels, LossResult* result) {
-  with_type(type, [&]<class Cell>(Cell*) {
-    launch(loss_of_rows<Cell>, 1, kLossThreads, kLossShared, stream(), s, static_cast<const Cell*>(logits),
-           labels, result);
+void CudaDevice::loss_forward(const LossArgs& args) {
+  const LossShape& s = args.shape;
+  with_type(args.type, [&]<class Cell>(Cell*) {
+    const auto* x = static_cast<const Cell*>(args.x);
+    if (args.targets != nullptr) {
+      launch(squares_of_rows<Cell>, 1, kLossThreads, kLossShared, stream(), s.rows, x, args.targets,
+             args.result);
+    } else {
+      launch(loss_of_rows<Cell>, 1, kLossThreads, kLossShared, stream(), s, x, args.labels, args.result);
+    }
   });
 }
-void CudaDevice::softmax_loss_backward(const LossShape& s, Compute type, const void* logits,
-                                       const std::int32_t* labels, void* dlogits) {
-  with_type(type, [&]<class Cell>(Cell*) {
-    launch(loss_gradient<Cell>, row_blocks(s.rows), kRowThreads, 0, stream(), s,
-           static_cast<const Cell*>(logits), labels, static_cast<Cell*>(dlogits));
-  });
-}
-
-void CudaDevice::square_loss(std::int64_t rows, Compute type, const void* x, const float* targets,
-                             LossResult* result) {
-  with_type(type, [&]<class Cell>(Cell*) {
-    launch(squares_of_rows<Cell>, 1, kLossThreads, kLossShared, stream(), rows, static_cast<const Cell*>(x),
-           targets, result);
-  });
-}
-void CudaDevice::square_loss_backward(std::int64_t rows, Compute type, const void* x, const float* targets,
-                                      void* dx) {
-  with_type(type, [&]<class Cell>(Cell*) {
-    map_matrix(stream(), 1, rows, SquareGradient{static_cast<float>(rows), targets}, static_cast<Cell*>(dx),
-               false, static_cast<const Cell*>(x));
+void CudaDevice::loss_backward(const LossArgs& args) {
+  const LossShape& s = args.shape;
+  with_type(args.type, [&]<class Cell>(Cell*) {
+    const auto* x = static_cast<const Cell*>(args.x);
+    auto* dx = static_cast<Cell*>(args.dx);
+    if (args.targets != nullptr) {
+      map_matrix(stream(), 1, s.rows, SquareGradient{static_cast<float>(s.rows), args.targets}, dx, false, x);
+    } else {
+      launch(loss_gradient<Cell>, row_blocks(s.rows), kRowThreads, 0, stream(), s, x, args.labels, dx);
+    }
   });
 }
 
-void CudaDevice::softmax_scan(const LossShape& s, std::int64_t first, std::int64_t columns,
-                              const float* logits, const std::int32_t* labels, SoftmaxRow* state) {
-  launch(scan_rows, row_blocks(s.rows), kRowThreads, 0, stream(), s, first, columns, logits, labels, state);
+void CudaDevice::softmax_scan(const SoftmaxArgs& args) {
+  launch(scan_rows, row_blocks(args.shape.rows), kRowThreads, 0, stream(), args);
 }
-void CudaDevice::softmax_finish(const LossShape& s, const SoftmaxRow* state, const std::int32_t* labels,
-                                float* log_sums, LossResult* result) {
-  launch(finish_rows, 1, kLossThreads, kLossShared, stream(), s, state, labels, log_sums, result);
+void CudaDevice::softmax_finish(const SoftmaxArgs& args) {
+  launch(finish_rows, 1, kLossThreads, kLossShared, stream(), args);
 }
-void CudaDevice::softmax_gradient(Compute type, const LossShape& s, std::int64_t first, std::int64_t columns,
-                                  float scale, const float* log_sums, const std::int32_t* labels,
-                                  float* logits, void* gradient) {
-  const float spread = scale * static_cast<float>(s.smoothing / s.classes),
-              wanted = s.smoothing > 0 ? scale * static_cast<float>(1 - s.smoothing) : scale;
-  with_type(type, [&]<class Cell>(Cell*) {
-    map_matrix(stream(), s.rows, columns, SoftmaxGradient{first, scale, spread, wanted, log_sums, labels},
-               static_cast<Cell*>(gradient), false, static_cast<const float*>(logits));
+void CudaDevice::softmax_gradient(const SoftmaxArgs& args) {
+  const LossShape& s = args.shape;
+  const float spread = args.scale * static_cast<float>(s.smoothing / s.classes),
+              wanted = s.smoothing > 0 ? args.scale * static_cast<float>(1 - s.smoothing) : args.scale;
+  with_type(args.type, [&]<class Cell>(Cell*) {
+    map_matrix(stream(), s.rows, args.columns,
+               SoftmaxGradient{args.first, args.scale, spread, wanted, args.log_sums, args.labels},
+               static_cast<Cell*>(args.gradient), false, static_cast<const float*>(args.logits));
   });
 }
 

@@ -226,10 +226,10 @@ __global__ void copy_rows(Rows rows, const In* from, Cell* to) {
   store(out, kAdds ? load(out) + v : v);
 }
 template <class In, class Cell>
-void move_rows(Stream stream, const Rows& rows, const In* from, Cell* to, bool accumulate) {
+void move_rows(Stream stream, const Rows& rows, const In* from, Cell* to) {
   const std::int64_t count = rows.count * rows.columns;
   if (count == 0) return;
-  const auto kernel = accumulate ? copy_rows<true, In, Cell> : copy_rows<false, In, Cell>;
+  const auto kernel = rows.accumulate ? copy_rows<true, In, Cell> : copy_rows<false, In, Cell>;
   launch_apart(kernel, (count + kMapThreads - 1) / kMapThreads, kMapThreads, stream, rows, from, to);
 }
 

@@ -203,13 +203,14 @@ std::int64_t outputs(const PoolShape& s) {
 
 }  // namespace
 
-void CudaDevice::average_pool_forward(const PoolShape& s, Compute type, const void* x, void* y) {
+void CudaDevice::pool_forward(const PoolShape& s, const void* x, void* y) {
   const std::int64_t pixels = std::int64_t{1} * s.height * s.width;
-  const bool is_whole = s.kernel == s.height && s.kernel == s.width;
-  with_type(type, [&]<class Cell>(Cell*) {
+  with_type(s.type, [&]<class Cell>(Cell*) {
     const auto* in = static_cast<const Cell*>(x);
     auto* out = static_cast<Cell*>(y);
-    if (is_whole) {
+    if (s.kind == Pooling::kMaximum) {
+      map(stream(), outputs(s), Maximum<Cell>{s, in}, out, false);
+    } else if (s.kernel == s.height && s.kernel == s.width) {
       sum_columns<1, float>(stream(), s.batch * pixels, s.channels, pixels, PixelTerms<Cell>{s.channels, in},
                             StoreAverage<Cell>{s.channels, 1.0F / static_cast<float>(pixels), out},
                             has_vectors(s.channels, x));
@@ -218,39 +219,29 @@ void CudaDevice::average_pool_forward(const PoolShape& s, Compute type, const vo
     }
   });
 }
-void CudaDevice::average_pool_backward(const PoolShape& s, Compute type, const void* dy, void* dx,
-                                       bool accumulate) {
-  with_type(type, [&]<class Cell>(Cell*) {
-    map(stream(), inputs(s),
-        AverageGradient<Cell>{s, static_cast<const Cell*>(dy), has_vectors(s.channels, dy)},
-        static_cast<Cell*>(dx), accumulate);
-  });
-}
-void CudaDevice::max_pool_forward(const PoolShape& s, Compute type, const void* x, void* y) {
-  with_type(type, [&]<class Cell>(Cell*) {
-    map(stream(), outputs(s), Maximum<Cell>{s, static_cast<const Cell*>(x)}, static_cast<Cell*>(y), false);
-  });
-}
-void CudaDevice::max_pool_backward(const PoolShape& s, Compute type, const void* x, const void* dy, void* dx,
-                                   bool accumulate) {
-  with_type(type, [&]<class Cell>(Cell*) {
-    map(stream(), inputs(s),
-        MaximumGradient<Cell>{s, static_cast<const Cell*>(x), static_cast<const Cell*>(dy)},
-        static_cast<Cell*>(dx), accumulate);
+void CudaDevice::pool_backward(const PoolShape& s, const PoolBackward& args) {
+  with_type(s.type, [&]<class Cell>(Cell*) {
+    const auto *x = static_cast<const Cell*>(args.x), *dy = static_cast<const Cell*>(args.dy);
+    auto* dx = static_cast<Cell*>(args.dx);
+    if (s.kind == Pooling::kMaximum) {
+      map(stream(), inputs(s), MaximumGradient<Cell>{s, x, dy}, dx, args.accumulate);
+    } else {
+      map(stream(), inputs(s), AverageGradient<Cell>{s, dy, has_vectors(s.channels, dy)}, dx,
+          args.accumulate);
+    }
   });
 }
 
-void CudaDevice::shortcut_forward(const ShortcutShape& s, Compute type, const void* x, void* y) {
+void CudaDevice::shortcut_forward(const ShortcutShape& s, const void* x, void* y) {
   const std::int64_t count = std::int64_t{1} * s.batch * s.out_height() * s.out_width() * s.out;
-  with_type(type, [&]<class Cell>(Cell*) {
+  with_type(s.type, [&]<class Cell>(Cell*) {
     map(stream(), count, Shortcut<Cell>{s, static_cast<const Cell*>(x), has_vectors(s, x)},
         static_cast<Cell*>(y), false);
   });
 }
-void CudaDevice::shortcut_backward(const ShortcutShape& s, Compute type, const void* dy, void* dx,
-                                   bool accumulate) {
+void CudaDevice::shortcut_backward(const ShortcutShape& s, const void* dy, void* dx, bool accumulate) {
   const std::int64_t count = std::int64_t{1} * s.batch * s.height * s.width * s.in;
-  with_type(type, [&]<class Cell>(Cell*) {
+  with_type(s.type, [&]<class Cell>(Cell*) {
     map(stream(), count, ShortcutGradient<Cell>{s, static_cast<const Cell*>(dy), has_vectors(s, dy)},
         static_cast<Cell*>(dx), accumulate);
   });

@@ -65,8 +65,7 @@ __device__ Loaded<Of, Load> load_row(const Row& row, const Load& load) {
 }
 
 template <class Cell>
-__global__ void normalize_rows(RowNormShape s, bool is_vector, const Cell* x, const float* weight,
-                               const float* bias, Cell* y, float* mean, float* inverse_deviation) {
+__global__ void normalize_rows(RowNormShape s, RowNormForward args, bool is_vector, const Cell* x, Cell* y) {
   begin_kernel();
   const std::int64_t row = row_of_warp();
   if (row >= s.rows) return;
@@ -84,7 +83,7 @@ __global__ void normalize_rows(RowNormShape s, bool is_vector, const Cell* x, co
   const double variance = static_cast<double>(squares) * share;
   const auto inverse = static_cast<float>(1 / std::sqrt(variance + s.epsilon));
   values.each([&](const Piece& piece, const Values& of) {
-    const Values w = piece.load(weight), b = s.is_centred ? piece.load(bias) : Values{};
+    const Values w = piece.load(args.weight), b = s.is_centred ? piece.load(args.bias) : Values{};
     Values out;
     for (int i = 0; i < kVector; ++i) {
       const float v = (of.v[i] - center) * inverse * w.v[i];
@@ -93,8 +92,8 @@ __global__ void normalize_rows(RowNormShape s, bool is_vector, const Cell* x, co
     piece.store(y, out);
   });
   if (lane_of_warp() != 0) return;
-  if (s.is_centred) mean[row] = center;
-  inverse_deviation[row] = inverse;
+  if (s.is_centred) args.mean[row] = center;
+  args.inverse_deviation[row] = inverse;
 }
 
 // With n = (x - mean) * r and g = dy * weight: dx = r * (g - mean of g - n * mean of g n), without the mean
@@ -177,12 +176,11 @@ struct StoreGradients {
 
 }  // namespace
 
-void CudaDevice::row_norm_forward(const RowNormShape& s, const void* x, const float* weight,
-                                  const float* bias, void* y, float* mean, float* inverse_deviation) {
+void CudaDevice::row_norm_forward(const RowNormShape& s, const RowNormForward& args) {
   with_type(s.type, [&]<class Cell>(Cell*) {
-    launch(normalize_rows<Cell>, row_blocks(s.rows), kRowThreads, 0, stream(), s,
-           has_vectors(s, {x, weight, bias, y}), static_cast<const Cell*>(x), weight, bias,
-           static_cast<Cell*>(y), mean, inverse_deviation);
+    launch(normalize_rows<Cell>, row_blocks(s.rows), kRowThreads, 0, stream(), s, args,
+           has_vectors(s, {args.x, args.weight, args.bias, args.y}), static_cast<const Cell*>(args.x),
+           static_cast<Cell*>(args.y));
   });
 }
 

@@ -196,10 +196,10 @@ class Gpu final : public CudaDevice {
       sums.c_type = Compute::kFp32;
     }
     products_->multiply(sums, nullptr, scratch, stream());
-    const Rows of_bias = {args.m, args.n, 0, sums.c_stride},
+    const Rows of_bias = {args.m, args.n, 0, sums.c_stride, true},
                of_sums = {args.m, args.n, args.n, args.c_stride};
-    move_rows(stream(), of_bias, args.bias, static_cast<float*>(sums.c), true);
-    if (is_narrow) move_rows(stream(), of_sums, room, static_cast<std::uint16_t*>(args.c), false);
+    move_rows(stream(), of_bias, args.bias, static_cast<float*>(sums.c));
+    if (is_narrow) move_rows(stream(), of_sums, room, static_cast<std::uint16_t*>(args.c));
   }
   // The library's, and room for sums that a bias is added to here.
   std::int64_t matmul_scratch_bytes(const MatrixArgs& args) const override {

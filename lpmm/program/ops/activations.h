@@ -1,16 +1,18 @@
-// Activations: functions of one value each.
+// Activations: functions of one value each, or of two halves of the channels.
 #pragma once
 
-#include "kernels/sequence.h"
+#include "kernels/compute.h"
 #include "lpmm/program/builder.h"
 
 namespace lpmm {
 
-Value relu(ProgramBuilder& b, Value x);
-// Hendrycks & Gimpel 2016. GPT-2 has the tanh form, BERT and ViT the exact one.
-Value gelu(ProgramBuilder& b, Value x, kernels::GeluForm form = kernels::GeluForm::kTanh);
-Value tanh(ProgramBuilder& b, Value x);
-// SwiGLU: Shazeer 2020. Of the two halves of the channels, gate and up: gate * sigmoid(gate) * up.
-Value swiglu(ProgramBuilder& b, Value x);
+using kernels::Activation;
+
+// f(x); or gated (Shazeer 2020), of the two halves a and b of the channels, f(a) * b: SwiGLU, GeGLU and so
+// on.
+Value activation(ProgramBuilder& b, Activation f, Value x, bool is_gated = false);
+inline Value relu(ProgramBuilder& b, Value x) {
+  return activation(b, Activation::kRelu, x);
+}
 
 }  // namespace lpmm

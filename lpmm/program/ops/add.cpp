@@ -11,12 +11,12 @@ class AddOp : public Op {
   explicit AddOp(std::int64_t count) : count_(count) {}
   bool skips_gradient() const override { return true; }
   void forward(RunState& run) const override {
-    run.device.add(plan->compute, count_, data(run, inputs[0]), data(run, inputs[1]), data(run, output));
+    run.device.add({plan->compute, count_}, data(run, inputs[0]), data(run, inputs[1]), data(run, output));
   }
   void backward(RunState& run) const override {
     for (std::size_t i = 0; i < 2; ++i) {
       if (gradient(run, inputs[i]) == nullptr) continue;
-      run.device.copy_or_add(plan->compute, count_, gradient(run, output), gradient(run, inputs[i]),
+      run.device.copy_or_add({plan->compute, count_}, gradient(run, output), gradient(run, inputs[i]),
                              accumulate[i]);
     }
   }

@@ -12,10 +12,11 @@ using kernels::aligned;
 
 namespace {
 
-class NormOp : public Op {
+class BatchNormOp : public Op {
  public:
   bool is_pure() const override { return false; }
-  NormOp(kernels::NormShape shape, bool relu, bool frozen, int weight, int bias, int mean, int variance)
+  BatchNormOp(kernels::BatchNormShape shape, bool relu, bool frozen, int weight, int bias, int mean,
+              int variance)
       : shape_(shape),
         relu_(relu),
         frozen_(frozen),
@@ -24,14 +25,14 @@ class NormOp : public Op {
         mean_(mean),
         variance_(variance) {}
   std::int64_t workspace_bytes() const override {
-    return 4 * aligned(4 * shape_.channels) + plan->device->norm_scratch_bytes(shape_);
+    return 4 * aligned(4 * shape_.channels) + plan->device->batch_norm_scratch_bytes(shape_);
   }
   std::int64_t transient_bytes() const override { return 4 * shape_.channels; }
   std::int64_t vector_gradient_bytes() const override { return 2 * aligned(4 * shape_.channels); }
   void forward(RunState& run) const override {
     const std::int64_t n = shape_.channels;
     Pieces pieces(run.workspace);
-    kernels::NormScale scale;
+    kernels::BatchNormScale scale;
     scale.scale = pieces.floats(n);
     scale.shift = pieces.floats(n);
     scale.weight = run.memory.decoded(weight_, span_of(scale.scale, n));
@@ -42,17 +43,18 @@ class NormOp : public Op {
     if (run.proposals != nullptr && !frozen_) {
       Buffers& buffers = *run.proposals;
       // A later microbatch builds on the earlier one's proposal.
-      device.norm_statistics(shape_, data(run, inputs[0]),
-                             {mean, inverse_deviation, scale, buffers.proposal(mean_).data(),
-                              buffers.proposal(variance_).data(), buffers.finite(mean_)},
-                             pieces.take(plan->device->norm_scratch_bytes(shape_)));
+      device.batch_norm_statistics(shape_, data(run, inputs[0]),
+                                   {mean, inverse_deviation, scale, buffers.proposal(mean_).data(),
+                                    buffers.proposal(variance_).data(), buffers.finite(mean_)},
+                                   pieces.take(plan->device->batch_norm_scratch_bytes(shape_)));
     } else {
       device.copy(mean, run.buffers.value(mean_).data(), 4 * n);
       device.copy(inverse_deviation, run.buffers.value(variance_).data(), 4 * n);
-      device.norm_prepare(shape_.channels, mean, inverse_deviation, scale);
+      device.batch_norm_prepare(shape_.channels, mean, inverse_deviation, scale);
     }
-    device.norm_apply(shape_, data(run, inputs[0]), scale.scale, scale.shift,
-                      inputs.size() > 1 ? data(run, inputs[1]) : nullptr, relu_, data(run, output));
+    device.batch_norm_apply(shape_,
+                            {data(run, inputs[0]), scale.scale, scale.shift,
+                             inputs.size() > 1 ? data(run, inputs[1]) : nullptr, relu_, data(run, output)});
   }
   void backward(RunState& run) const override {
     const std::int64_t n = shape_.channels;
@@ -62,7 +64,7 @@ class NormOp : public Op {
     Pieces& room = folds_later() ? waiting_pieces : pieces;
     float* weight_gradient = room.floats(n);
     float* bias_gradient = room.floats(n);
-    kernels::NormBackward args;
+    kernels::BatchNormBackward args;
     args.x = data(run, inputs[0]);
     args.y = data(run, output);
     args.dy = gradient(run, output);
@@ -79,13 +81,13 @@ class NormOp : public Op {
       args.dresidual = gradient(run, inputs[1]);
       args.accumulate_residual = accumulate[1];
     }
-    run.device.norm_backward(shape_, args, pieces.take(plan->device->norm_scratch_bytes(shape_)));
+    run.device.batch_norm_backward(shape_, args, pieces.take(plan->device->batch_norm_scratch_bytes(shape_)));
     fold_vector(run, weight_, span_of(weight_gradient, n));
     fold_vector(run, bias_, span_of(bias_gradient, n));
   }
 
  private:
-  kernels::NormShape shape_;
+  kernels::BatchNormShape shape_;
   bool relu_, frozen_;
   int weight_, bias_, mean_, variance_;
 };
@@ -103,14 +105,14 @@ Value batch_norm(ProgramBuilder& b, const std::string& name, Value x, bool relu,
   const int bias = b.add_tensor(name + ".bias", {x.channels}, {InitialKind::kConstant, 0});
   const int mean = b.add_buffer(name + ".running_mean", {x.channels}, 0);
   const int variance = b.add_buffer(name + ".running_var", {x.channels}, 1);
-  const kernels::NormShape shape{b.rows(x), x.channels, b.compute()};
+  const kernels::BatchNormShape shape{b.rows(x), x.channels, b.compute()};
   std::vector<Value> inputs{x};
   if (adds) inputs.push_back(residual);
   const Value y = b.add_value(x.height, x.width, x.channels);
   std::vector<int> kept{x.id};
   if (relu) kept.push_back(y.id);
-  return b.add_op(std::make_unique<NormOp>(shape, relu, options.frozen, weight, bias, mean, variance), inputs,
-                  y, std::move(kept), std::int64_t{8} * x.channels);
+  return b.add_op(std::make_unique<BatchNormOp>(shape, relu, options.frozen, weight, bias, mean, variance),
+                  inputs, y, std::move(kept), std::int64_t{8} * x.channels);
 }
 
 }  // namespace lpmm

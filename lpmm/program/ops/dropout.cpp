@@ -20,8 +20,8 @@ class DropoutOp : public Op {
   void drop(RunState& run, const std::byte* x, std::byte* y, bool add) const {
     const kernels::Dropout dropout = dropout_.of(run);
     Device& device = run.device;
-    if (dropout.threshold == 0) return device.copy_or_add(plan->compute, count_, x, y, add);
-    device.dropout(plan->compute, count_, dropout, x, y, add);
+    if (dropout.threshold == 0) return device.copy_or_add({plan->compute, count_}, x, y, add);
+    device.dropout({{plan->compute, count_}, dropout, x, y, add});
   }
   std::int64_t count_;
   OpDropout dropout_;

@@ -69,7 +69,7 @@ class LinearOp : public Op {
                       f.matmul);
       });
     }
-    if (relu_) device.relu_forward(compute_, rows_ * out_, y, y);
+    if (relu_) device.activate({.type = compute_, .rows = rows_, .width = out_, .x = y, .y = y});
   }
 
   void backward(RunState& run) const override {
@@ -86,7 +86,7 @@ class LinearOp : public Op {
     if (dx == nullptr || is_direct) return;
     if (adds()) {
       device.from_float(compute_, rows_ * in_, b.dx, b.narrow);
-      device.copy_or_add(compute_, rows_ * in_, b.narrow, dx, true);
+      device.copy_or_add({compute_, rows_ * in_}, b.narrow, dx, true);
     } else {
       device.from_float(compute_, rows_ * in_, b.dx, dx);
     }
@@ -151,8 +151,12 @@ class LinearOp : public Op {
   const std::byte* before_bias(RunState& run, const Backward& b) const {
     if (!has_bias_) return gradient(run, output);
     float* const bias = folds_later() ? reinterpret_cast<float*>(waiting_data(run)) : b.bias;
-    const void* g = run.device.bias_backward(compute_, rows_, out_, data(run, output), gradient(run, output),
-                                             relu_, b.g, bias);
+    const void* g = run.device.bias_backward({{compute_, rows_ * out_},
+                                              out_,
+                                              data(run, output),
+                                              gradient(run, output),
+                                              relu_ ? b.g : nullptr,
+                                              bias});
     for (const Part& part : parts_) {
       fold_vector(run, part.bias, span_of(bias + part.first, part.outputs));
     }

@@ -11,80 +11,57 @@
 namespace lpmm {
 namespace {
 
+// The cross-entropy of labels, or the squares of what is off targets.
 class LossOp : public Op {
  public:
   bool is_pure() const override { return false; }
-  LossOp(int classes, double smoothing) : classes_(classes), smoothing_(smoothing) {}
+  LossOp(int channels, double smoothing, bool is_square)
+      : channels_(channels), smoothing_(smoothing), is_square_(is_square) {}
   std::int64_t workspace_bytes() const override {
     return largest_layout([&](Pieces& p) { lay_out(p); });
   }
   void forward(RunState& run) const override {
-    check_labels(run.batch, run.batch.count, classes_);
-    Pieces pieces(run.workspace);
-    const Room room = lay_out(pieces);
-    hand_out(run, plan->compute, data(run, inputs[0]), classes_, room.outputs);
-    run.device.softmax_loss(shape(run), plan->compute, data(run, inputs[0]), labels(run, room.labels),
-                            run.loss);
-    run.labels = run.batch.count;
-  }
-  void backward(RunState& run) const override {
-    Pieces pieces(run.workspace);
-    run.device.softmax_loss_backward(shape(run), plan->compute, data(run, inputs[0]),
-                                     labels(run, lay_out(pieces).labels), gradient(run, inputs[0]));
-  }
-
- private:
-  struct Room {
-    std::byte* labels;
-    float* outputs;
-  };
-  Room lay_out(Pieces& p) const {
-    return {p.take(room_on(*plan->device, 4 * plan->batch)),
-            p.floats(std::int64_t{1} * plan->batch * classes_)};
-  }
-  static const std::int32_t* labels(const RunState& run, std::byte* room) {
-    return on_device(run.device, run.batch.labels.data(), run.batch.count, room);
-  }
-  kernels::LossShape shape(const RunState& run) const { return {run.batch.count, classes_, smoothing_}; }
-  int classes_;
-  double smoothing_;
-};
-
-class SquareLossOp : public Op {
- public:
-  bool is_pure() const override { return false; }
-  std::int64_t workspace_bytes() const override {
-    return largest_layout([&](Pieces& p) { lay_out(p); });
-  }
-  void forward(RunState& run) const override {
-    if (std::ssize(run.batch.targets) != run.batch.count) {
+    if (!is_square_) {
+      check_labels(run.batch, run.batch.count, channels_);
+    } else if (std::ssize(run.batch.targets) != run.batch.count) {
       throw RunError(fmt::format("a batch has {} numbers to tell, {} were expected", run.batch.targets.size(),
                                  run.batch.count));
     }
     Pieces pieces(run.workspace);
     const Room room = lay_out(pieces);
-    hand_out(run, plan->compute, data(run, inputs[0]), 1, room.outputs);
-    run.device.square_loss(run.batch.count, plan->compute, data(run, inputs[0]), targets(run, room.targets),
-                           run.loss);
+    hand_out(run, plan->compute, data(run, inputs[0]), channels_, room.outputs);
+    run.device.loss_forward(args(run, room));
     run.labels = run.batch.count;
   }
   void backward(RunState& run) const override {
     Pieces pieces(run.workspace);
-    run.device.square_loss_backward(run.batch.count, plan->compute, data(run, inputs[0]),
-                                    targets(run, lay_out(pieces).targets), gradient(run, inputs[0]));
+    run.device.loss_backward(args(run, lay_out(pieces)));
   }
 
  private:
   struct Room {
-    std::byte* targets;
+    std::byte* wanted;  // labels or targets
     float* outputs;
   };
   Room lay_out(Pieces& p) const {
-    return {p.take(room_on(*plan->device, 4 * plan->batch)), p.floats(plan->batch)};
+    return {p.take(room_on(*plan->device, 4 * plan->batch)),
+            p.floats(std::int64_t{1} * plan->batch * channels_)};
   }
-  static const float* targets(const RunState& run, std::byte* room) {
-    return on_device(run.device, run.batch.targets.data(), run.batch.count, room);
+  kernels::LossArgs args(const RunState& run, const Room& room) const {
+    const auto on = [&](const auto& values) {
+      return on_device(run.device, values.data(), run.batch.count, room.wanted);
+    };
+    return {.shape = {run.batch.count, channels_, smoothing_},
+            .type = plan->compute,
+            .x = data(run, inputs[0]),
+            .labels = is_square_ ? nullptr : on(run.batch.labels),
+            .targets = is_square_ ? on(run.batch.targets) : nullptr,
+            .result = run.loss,
+            .dx = run.gradients == nullptr ? nullptr : gradient(run, inputs[0])};
   }
+  int channels_;
+  double smoothing_;
+  bool is_square_;
 };
 
 class OutputOp : public Op {
@@ -111,11 +88,11 @@ class OutputOp : public Op {
 }  // namespace
 
 void loss(ProgramBuilder& b, Value logits, double label_smoothing) {
-  b.add_op(std::make_unique<LossOp>(logits.channels, label_smoothing), {logits}, {}, {logits.id});
+  b.add_op(std::make_unique<LossOp>(logits.channels, label_smoothing, false), {logits}, {}, {logits.id});
 }
 
 void square_loss(ProgramBuilder& b, Value x) {
-  b.add_op(std::make_unique<SquareLossOp>(), {x}, {}, {x.id});
+  b.add_op(std::make_unique<LossOp>(x.channels, 0, true), {x}, {}, {x.id});
 }
 
 void output(ProgramBuilder& b, Value x) {

@@ -38,21 +38,23 @@ class PrependOp : public Op {
     Device& device = run.device;
     run.memory.decode(token_, 0, span_of(room.token, width_));
     device.from_float(plan->compute, width_, room.token, room.first);
-    device.copy_or_add_rows(plan->compute, {batch_, width_, 0, after()}, room.first, data(run, output),
-                            false);
+    device.copy_or_add_rows(plan->compute, {batch_, width_, 0, after()}, room.first, data(run, output));
     device.copy_or_add_rows(plan->compute, {batch_, before(), before(), after()}, data(run, inputs[0]),
-                            data(run, output) + row_bytes(), false);
+                            data(run, output) + row_bytes());
   }
   void backward(RunState& run) const override {
     Pieces pieces(run.workspace);
     const Room room(*this, pieces);
     Device& device = run.device;
     const std::byte* dy = gradient(run, output);
-    device.copy_or_add_rows(plan->compute, {batch_, before(), after(), before()}, dy + row_bytes(),
-                            gradient(run, inputs[0]), accumulate[0]);
-    device.copy_or_add_rows(plan->compute, {batch_, width_, after(), width_}, dy, room.first, false);
+    device.copy_or_add_rows(plan->compute, {batch_, before(), after(), before(), accumulate[0]},
+                            dy + row_bytes(), gradient(run, inputs[0]));
+    device.copy_or_add_rows(plan->compute, {batch_, width_, after(), width_}, dy, room.first);
     // The sum over the batch, as that of a bias.
-    device.bias_backward(plan->compute, batch_, width_, nullptr, room.first, false, nullptr, room.token);
+    device.bias_backward({.of = {plan->compute, batch_ * width_},
+                          .columns = width_,
+                          .dy = room.first,
+                          .bias_gradient = room.token});
     run.gradients->fold(token_, 0, span_of(room.token, width_), run.microbatch);
   }
 
@@ -77,14 +79,14 @@ class SelectOp : public Op {
       : batch_(batch), values_(x.values()), width_(x.channels), position_(position) {}
   void forward(RunState& run) const override {
     run.device.copy_or_add_rows(plan->compute, {batch_, width_, values_, width_},
-                                data(run, inputs[0]) + offset(), data(run, output), false);
+                                data(run, inputs[0]) + offset(), data(run, output));
   }
   void backward(RunState& run) const override {
     Device& device = run.device;
     std::byte* dx = gradient(run, inputs[0]);
     if (!accumulate[0]) device.fill_with_zeros(dx, batch_ * values_ * value_bytes(plan->compute));
-    device.copy_or_add_rows(plan->compute, {batch_, width_, width_, values_}, gradient(run, output),
-                            dx + offset(), true);
+    device.copy_or_add_rows(plan->compute, {batch_, width_, width_, values_, true}, gradient(run, output),
+                            dx + offset());
   }
 
  private:

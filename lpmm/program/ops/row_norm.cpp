@@ -54,8 +54,8 @@ class RowNormOp : public Op {
       Pieces pieces(run.workspace);
       const float* weight = decoded(run, norm, norm.weight, pieces);
       const float* bias = norm.bias < 0 ? nullptr : decoded(run, norm, norm.bias, pieces);
-      run.device.row_norm_forward(norm.shape, at(x, norm.first), weight, bias, at(y, norm.first),
-                                  mean(run, norm), inverse_deviation(run, norm));
+      run.device.row_norm_forward(norm.shape, {at(x, norm.first), weight, bias, at(y, norm.first),
+                                               mean(run, norm), inverse_deviation(run, norm)});
     }
     copy_rest(run, x, y, false);
   }
@@ -106,7 +106,9 @@ class RowNormOp : public Op {
   void copy_rest(const RunState& run, std::byte* from, std::byte* to, bool adds) const {
     if (rest_.columns == 0) return;
     const std::int64_t first = rest_.in_stride - rest_.columns;
-    run.device.copy_or_add_rows(plan->compute, rest_, at(from, first), at(to, first), adds);
+    kernels::Rows rest = rest_;
+    rest.accumulate = adds;
+    run.device.copy_or_add_rows(plan->compute, rest, at(from, first), at(to, first));
   }
   std::vector<Norm> norms_;
   kernels::Rows rest_;

@@ -48,7 +48,7 @@ Value block(ProgramBuilder& b, Value x, const std::string& name = "block") {
   const Value y =
       attention(b, projection(b, name + ".qkv", layer_norm(b, name + ".first", x), 3 * kWidth, 0.3),
                 {.heads = 2, .context = kLength});
-  const Value wide = gelu(b, projection(b, name + ".up", y, 8 * kWidth, 0.3));
+  const Value wide = activation(b, Activation::kGeluTanh, projection(b, name + ".up", y, 8 * kWidth, 0.3));
   return layer_norm(b, name + ".last", add(b, x, projection(b, name + ".down", wide, kWidth, 0.3)));
 }
 

@@ -344,11 +344,11 @@ class BreakingOp : public Op {
  public:
   BreakingOp(std::int64_t count, const bool& breaks) : count_(count), breaks_(breaks) {}
   void forward(RunState& run) const override {
-    run.device.copy_or_add(plan->compute, count_, data(run, inputs[0]), data(run, output), false);
+    run.device.copy_or_add({plan->compute, count_}, data(run, inputs[0]), data(run, output), false);
   }
   void backward(RunState& run) const override {
     if (breaks_) throw std::runtime_error("broken");
-    run.device.copy_or_add(plan->compute, count_, gradient(run, output), gradient(run, inputs[0]),
+    run.device.copy_or_add({plan->compute, count_}, gradient(run, output), gradient(run, inputs[0]),
                            accumulate[0]);
   }
 

@@ -30,6 +30,8 @@ struct Shape {
   int vocabulary, context, length, width, heads, layers;
   double dropout = 0;
   bool recompute = false;
+  int window = 0;
+  bool is_gated = false;
 };
 
 Forward gpt(Shape s) {
@@ -39,11 +41,15 @@ Forward gpt(Shape s) {
       const auto layer = [&](Value in) {
         const std::string name = "h" + std::to_string(i);
         Value y = projection(b, name + ".qkv", layer_norm(b, name + ".ln1", in), 3 * s.width, 0.3);
-        y = projection(b, name + ".out",
-                       attention(b, y, {.heads = s.heads, .context = s.context, .dropout = s.dropout}),
-                       s.width, 0.3);
+        y = projection(
+            b, name + ".out",
+            attention(b, y,
+                      {.heads = s.heads, .context = s.context, .dropout = s.dropout, .window = s.window}),
+            s.width, 0.3);
         const Value middle = add(b, in, dropout(b, y, s.dropout));
-        y = gelu(b, projection(b, name + ".up", layer_norm(b, name + ".ln2", middle), 2 * s.width, 0.3));
+        y = activation(b, Activation::kGeluTanh,
+                       projection(b, name + ".up", layer_norm(b, name + ".ln2", middle), 2 * s.width, 0.3),
+                       s.is_gated);
         return add(b, middle, dropout(b, projection(b, name + ".down", y, s.width, 0.3), s.dropout));
       };
       x = s.recompute ? b.recompute(x, layer) : layer(x);
@@ -69,6 +75,14 @@ TEST(SequenceProgram, GradientsOfEveryTensorByFiniteDifferences) {
   expect_finite_differences(net, random_tokens(8, kShape, 1));
 }
 
+TEST(SequenceProgram, GradientsWithinAWindowAndOfGatesByFiniteDifferences) {
+  Shape shape{23, 16, 12, 20, 2, 1};
+  shape.window = 5;
+  shape.is_gated = true;
+  Net net(gpt(shape), 4, Compute::kFp32, 2);
+  expect_finite_differences(net, random_tokens(4, shape, 1));
+}
+
 // A source and what is told of it: one embedding for both sides and the output, attention to another value,
 // heads of keys that are shared, labels that are not there.
 void translator(ProgramBuilder& b) {
@@ -91,7 +105,7 @@ void translator(ProgramBuilder& b) {
   const Value x = side(false);
   const Value y =
       cross_attention(b, projection(b, "q", x, 20, 0.3), projection(b, "kv", source, 20, 0.3), attends);
-  tied_token_loss(b, "tokens", layer_norm(b, "last", add(b, x, gelu(b, y, kernels::GeluForm::kSwish))),
+  tied_token_loss(b, "tokens", layer_norm(b, "last", add(b, x, activation(b, Activation::kSilu, y))),
                   {.smoothing = 0.1, .bias = "bias", .may_lack = true});
 }
 
@@ -188,7 +202,7 @@ TEST(SequenceProgram, SaysItsLargestTransient) {
 TEST(SequenceProgram, AnyOpMayComeFirst) {
   Net net(
       [](ProgramBuilder& b) {
-        Value x = gelu(b, layer_norm(b, "ln", input(b, 1, 6, 12)));
+        Value x = activation(b, Activation::kGeluTanh, layer_norm(b, "ln", input(b, 1, 6, 12)));
         loss(b, linear(b, "head", attention(b, x, {.heads = 2, .context = 6}), 5, false), 0);
       },
       4, Compute::kFp32, 1);

@@ -48,8 +48,9 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) query_gradient(Attent
   load_tile<T>(q, tile.first, a.scale, shared.own);
   load_tile<T>(head.results(s, a.dy), tile.first, 1.0F, shared.own_partner);
   typename T::Results dq = {};
-  const std::int64_t seen = head.seen(s), end = s.is_causal ? tile.first + 1 : seen;
-  for (std::int64_t column = 0; column < end; column += T::kSide) {
+  const Seen seen = s.seen(head.sequence);
+  const std::int64_t end = seen.end(tile.first + T::kSide - 1);
+  for (std::int64_t column = seen.first(tile.first) / T::kSide * T::kSide; column < end; column += T::kSide) {
     __syncthreads();
     load_tile<T>(keys, column, 1.0F, shared.others);
     load_tile<T>(values, column, 1.0F, shared.others_partner);
@@ -68,7 +69,7 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) query_gradient(Attent
       for (int j = 0; j < T::kColumns; ++j) {
         const std::int64_t key = column + T::other(j);
         if (a.drop.threshold != 0) gradients[i][j] *= drop.factor(words, key);
-        const bool is_seen = is_there && (s.is_causal ? key <= row : key < seen);
+        const bool is_seen = is_there && key >= seen.first(row) && key < seen.end(row);
         const float p = is_seen ? std::exp(scores[i][j] - log_sum) : 0.0F;
         scores[i][j] = p * (gradients[i][j] - dot);
       }
@@ -98,9 +99,11 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) key_gradient(Attentio
   load_tile<T>(head.keys(s, a.kv), tile.first, 1.0F, shared.own);
   load_tile<T>(head.values(s, a.kv), tile.first, 1.0F, shared.own_partner);
   typename T::Results dk = {}, dv = {};
+  const Seen seen = s.seen(head.sequence);
+  const std::int64_t end = seen.end_row(tile.first + T::kSide - 1, std::int64_t{s.length});
   for (std::int64_t of = 0; of < shared_by; ++of, ++head.query) {
     const std::int64_t item = tile.item * shared_by + of;
-    for (std::int64_t first = s.is_causal ? tile.first : 0; first < s.length; first += T::kSide) {
+    for (std::int64_t first = seen.first_row(tile.first); first < end; first += T::kSide) {
       __syncthreads();
       load_tile<T>(head.queries(s, a.q), first, a.scale, shared.others);
       load_tile<T>(head.results(s, a.dy), first, 1.0F, shared.others_partner);
@@ -116,7 +119,7 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) key_gradient(Attentio
         LPMM_UNROLL
         for (int i = 0; i < T::kRows; ++i) {
           const std::int64_t key = tile.first + T::row(i);
-          const bool is_seen = is_there && (s.is_causal ? key <= row : key < head.seen(s));
+          const bool is_seen = is_there && key >= seen.first(row) && key < seen.end(row);
           const float p = is_seen ? std::exp(scores[i][j] - log_sum) : 0.0F;
           const float factor =
               is_seen && a.drop.threshold != 0 ? drop.factor(drop.words(line, key), key) : 1.0F;
@@ -145,12 +148,9 @@ std::int64_t CudaDevice::attention_scratch_bytes(const AttentionShape& s) const 
   return aligned(4 * s.rows() * s.heads);
 }
 
-void CudaDevice::attention_backward(const AttentionShape& s, const Dropout& drop,
-                                    const AttentionBackward& args, void* scratch) {
-  auto* const dots = static_cast<float*>(scratch);
-  AttentionGradient a{s,        args.q,          args.kv,           args.y, args.dy,
-                      drop,     score_scale(s),  args.log_sums,     dots,   args.dq,
-                      args.dkv, args.accumulate, args.accumulate_kv};
+void CudaDevice::attention_backward(const AttentionBackward& args) {
+  const AttentionShape& s = args.shape;
+  AttentionGradient a{args, score_scale(s), static_cast<float*>(args.scratch)};
   if (s.is_self()) {
     a.kv = args.q;
     a.dkv = args.dq;
@@ -159,7 +159,7 @@ void CudaDevice::attention_backward(const AttentionShape& s, const Dropout& drop
   if (has_tensor_cores_ && is_for_tensor_cores(s, {a.q, a.kv, a.y, a.dy, a.dq, a.dkv})) {
     return differentiate_on_tensor_cores(a, stream());
   }
-  launch(dot_rows, row_blocks(s.rows() * s.heads), kRowThreads, 0, stream(), s, args.y, args.dy, dots);
+  launch(dot_rows, row_blocks(s.rows() * s.heads), kRowThreads, 0, stream(), s, args.y, args.dy, a.dots);
   with_tile(s.head_width, [&]<class T>(T) {
     launch(query_gradient<T>, tile_blocks<T>(s, s.heads, s.length), T::kThreads, Shared<T>::bytes(), stream(),
            a);

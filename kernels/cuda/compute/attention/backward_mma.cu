@@ -54,15 +54,14 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) query_gradient_mma(At
   const HeadOf head = HeadOf::item(s, block.item);
   const HeadRows q = head.queries(s, a.q), y = head.results(s, a.y), keys = head.keys(s, a.kv),
                  values = head.values(s, a.kv);
-  const int first = static_cast<int>(block.first),
-            all = static_cast<int>(s.is_causal ? keys.rows : head.seen(s));
-  const SeenKeys seen{s.is_causal, first, all};
-  const int end = seen.of_row(T::kOwn - 1);
+  const int first = static_cast<int>(block.first);
+  const Seen seen = s.seen(head.sequence, first);  // its rows are the tile's
+  const int begin = seen.first(0) / T::kOthers * T::kOthers, end = seen.end(T::kOwn - 1);
   const DropRow drop{a.drop, s.key_rows()};
   const float scale = a.scale * kLog2E;
   begin_tile<T, T::kOwn>(q, first, own);
   begin_tile<T, T::kOwn>(head.results(s, a.dy), first, own_partner);
-  begin_tile<T, T::kOthers>(keys, 0, stages, values.at - keys.at);
+  begin_tile<T, T::kOthers>(keys, begin, stages, values.at - keys.at);
 
   const std::int64_t line = block.item * s.length + block.first;
   const int lane = lane_of_mma();
@@ -79,7 +78,7 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) query_gradient_mma(At
   const OwnRows<T> queries(own), results(own_partner);
   typename T::Results dq = {};
   int stage = 0;
-  for (int column = 0; column < end; column += T::kOthers) {
+  for (int column = begin; column < end; column += T::kOthers) {
     Bf16* const now = stages + stage * 2 * T::kOtherCells;
     stage ^= 1;
     if (column + T::kOthers < end) {
@@ -91,7 +90,7 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) query_gradient_mma(At
       multiply_mma<T>(queries, now, scores);
       multiply_mma<T>(results, now + T::kOtherCells, gradients);
       if constexpr (T::kDrops) drop_scores<T>(drop, line + T::row(0), column, gradients);
-      seen.mask<T>(column, scores);
+      mask_scores<T>(seen, column, scores);
       differentiate_rows<T>(scale, log_sum, dot, gradients, scores);
       accumulate_mma<T>(scores, now, dq);
     }
@@ -151,22 +150,25 @@ struct QueryTile {
   }
 };
 
-// Scores that are not seen become those of probability 0. Rows are keys, of which the first `visible` of the
-// tile are seen, columns queries, the first of them `ahead` of the tile's first key.
+// Scores that are not seen become those of probability 0. Rows are keys from `key` on, columns queries from
+// `first` on.
 template <class T>
-LPMM_DEVICE void mask_keys(int visible, int ahead, typename T::Scores& scores) {
-  if (visible >= T::kOwn && ahead >= T::kOwn) return;
-  LPMM_UNROLL
-  for (int i = 0; i < T::kRows; ++i) {
+LPMM_DEVICE void mask_keys(const Seen& seen, int key, int first, typename T::Scores& scores) {
+  const auto hide = [&](const auto& is_hidden) {  // of a query and a key
     LPMM_UNROLL
     for (int n = 0; n < T::kOthers / 8; ++n) {
       LPMM_UNROLL
       for (int e = 0; e < 2; ++e) {
-        if (T::row(i) >= visible || T::row(i) > ahead + T::column(n, e))
-          scores[i / 2][n].v[i % 2 * 2 + e] = -INFINITY;
+        LPMM_UNROLL
+        for (int i = 0; i < T::kRows; ++i) {
+          if (is_hidden(first + T::column(n, e), key + T::row(i)))
+            scores[i / 2][n].v[i % 2 * 2 + e] = -INFINITY;
+        }
       }
     }
-  }
+  };
+  if (key + T::kOwn > seen.end(first)) hide([&](int query, int k) { return k >= seen.end(query); });
+  if (key < seen.first(first + T::kOthers - 1)) hide([&](int query, int k) { return k < seen.first(query); });
 }
 // Scores and their gradients, in place, to what results and queries are multiplied with; `scale` is in bits.
 template <class T>
@@ -203,8 +205,9 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) key_gradient_mma(Atte
   const auto block = MmaBlock<T>::mine(s.batch * s.key_heads(), s.key_rows(), false);
   HeadOf head = HeadOf::item(s, block.item * shared_by);
   const HeadRows keys = head.keys(s, a.kv), values = head.values(s, a.kv);
-  const int own_first = static_cast<int>(block.first), begin = s.is_causal ? own_first : 0,
-            visible = static_cast<int>(s.is_causal ? keys.rows : head.seen(s)) - own_first;  // of own ones
+  const Seen seen = s.seen(head.sequence);
+  const int own_first = static_cast<int>(block.first), begin = seen.first_row(own_first),
+            end = seen.end_row(own_first + T::kOwn - 1, s.length);  // queries
   const float scale = a.scale * kLog2E;
   begin_tile<T, T::kOwn>(keys, own_first, own, values.at - keys.at);
   std::int64_t item = block.item * shared_by;
@@ -217,10 +220,10 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) key_gradient_mma(Atte
   int stage = 0;
   while (left > 0) {
     const QueryTile<T> now(stages + stage * QueryTile<T>::kBytes);
-    const int ahead = s.is_causal ? first - own_first : T::kOwn;
+    const int query = first, own_row = own_first + T::warp_row();
     stage ^= 1;
     first += T::kOthers;
-    if (first >= s.length) {
+    if (first >= end) {
       first = begin;
       --left;
       ++item;
@@ -229,11 +232,11 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) key_gradient_mma(Atte
     if (left > 0) {
       QueryTile<T>(stages + stage * QueryTile<T>::kBytes).begin(a, head, item, first, own_first);
     }
-    if (T::warp_row() < visible && T::warp_row() < ahead + T::kOthers) {
+    if (own_row < seen.end(query + T::kOthers - 1) && own_row + T::kWarpRows > seen.first(query)) {
       typename T::Scores scores, gradients;
       multiply_mma<T>(own_keys, now.queries, scores);
       multiply_mma<T>(own_values, now.gradients, gradients);
-      mask_keys<T>(visible, ahead, scores);
+      mask_keys<T>(seen, own_first, query, scores);
       differentiate_scores<T>(now, scale, a.drop.scale, scores, gradients);
       accumulate_mma<T>(scores, now.gradients, dv);
       accumulate_mma<T>(gradients, now.queries, dk);

@@ -7,20 +7,23 @@
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 namespace {
 
-// Takes the scores of one row into its maximum and sum; they become exp(score - maximum), 0 where not seen.
+// Takes the scores of one row from column `first` to `end` - 1 into its maximum and sum; they become
+// exp(score - maximum), and the others 0.
 // Returns what is to be multiplied with the results so far.
 template <class T>
-__device__ float take_scores(std::int64_t visible, float (&scores)[T::kColumns], float& maximum, float& sum) {
+__device__ float take_scores(std::int64_t first, std::int64_t end, float (&scores)[T::kColumns],
+                             float& maximum, float& sum) {
+  const auto is_seen = [&](int j) { return T::other(j) >= first && T::other(j) < end; };
   float most = maximum, part = 0;
   LPMM_UNROLL
   for (int j = 0; j < T::kColumns; ++j) {
-    if (T::other(j) < visible && scores[j] > most) most = scores[j];
+    if (is_seen(j) && scores[j] > most) most = scores[j];
   }
   most = row_maximum(most);
   const float correction = maximum == most ? 1.0F : std::exp(maximum - most);
   LPMM_UNROLL
   for (int j = 0; j < T::kColumns; ++j) {
-    scores[j] = T::other(j) < visible ? std::exp(scores[j] - most) : 0.0F;
+    scores[j] = is_seen(j) ? std::exp(scores[j] - most) : 0.0F;
     part += scores[j];
   }
   maximum = most;
@@ -47,8 +50,9 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) attend(Attention a) {
     maximum[i] = -INFINITY;
     sum[i] = 0;
   }
-  const std::int64_t seen = head.seen(s), end = s.is_causal ? tile.first + T::kSide + a.past : seen;
-  for (std::int64_t column = 0; column < end && column < keys.rows; column += T::kSide) {
+  const Seen seen = s.seen(head.sequence, a.past);
+  const std::int64_t end = seen.end(tile.first + T::kSide - 1);
+  for (std::int64_t column = seen.first(tile.first) / T::kSide * T::kSide; column < end; column += T::kSide) {
     __syncthreads();
     load_tile<T>(keys, column, 1.0F, others);
     __syncthreads();
@@ -57,8 +61,8 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) attend(Attention a) {
     LPMM_UNROLL
     for (int i = 0; i < T::kRows; ++i) {
       const std::int64_t row = tile.first + T::row(i);
-      const std::int64_t visible = (s.is_causal ? a.past + row + 1 : seen) - column;
-      const float correction = take_scores<T>(visible, scores[i], maximum[i], sum[i]);
+      const float correction =
+          take_scores<T>(seen.first(row) - column, seen.end(row) - column, scores[i], maximum[i], sum[i]);
       LPMM_UNROLL
       for (int k = 0; k < T::kValues; ++k) results[i][k] *= correction;
       if (a.drop.threshold == 0) continue;
@@ -83,15 +87,6 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) attend(Attention a) {
   store_results<T>(results, head.results(s, a.y), tile.first, a.y, false);
 }
 
-void run(const Attention& a, bool tensor_cores, Stream stream) {
-  if (tensor_cores && is_for_tensor_cores(a.shape, {a.q, a.kv, a.cache, a.y}))
-    return attend_on_tensor_cores(a, stream);
-  with_tile(a.shape.head_width, [&]<class T>(T) {
-    launch(attend<T>, tile_blocks<T>(a.shape, a.shape.heads, a.shape.length), T::kThreads,
-           4 * (2 * T::kFloats + T::kScores), stream, a);
-  });
-}
-
 // Keys and values of new positions, which lie together behind the queries.
 template <class Cell>
 struct NewKeys {
@@ -104,24 +99,26 @@ struct NewKeys {
 
 }  // namespace
 
-void CudaDevice::attention_forward(const AttentionShape& s, const void* q, const void* kv,
-                                   const Dropout& drop, void* y, float* log_sums, void*) {
-  run({s, 0, q, s.is_self() ? q : kv, nullptr, 0, drop, score_scale(s), y, log_sums}, has_tensor_cores_,
-      stream());
-}
-
-void CudaDevice::attention_cached(const AttentionShape& s, std::int64_t past, const void* qkv, void* cache,
-                                  std::int64_t room, void* y, void*) {
-  const std::int64_t both = 2 * s.key_width();
-  with_type(s.type, [&]<class Cell>(Cell*) {
-    for (std::int64_t i = 0; i < s.batch; ++i) {
+void CudaDevice::attention_forward(const AttentionForward& args) {
+  const AttentionShape& s = args.shape;
+  Attention a{args, score_scale(s)};
+  if (s.is_self()) a.kv = args.q;
+  for (std::int64_t i = 0; args.cache != nullptr && i < s.batch; ++i) {
+    const std::int64_t both = 2 * s.key_width();
+    with_type(s.type, [&]<class Cell>(Cell*) {
       map_matrix(stream(), s.length, both,
-                 NewKeys<Cell>{static_cast<const Cell*>(qkv) + i * s.length * s.row_width(), s.row_width(),
+                 NewKeys<Cell>{static_cast<const Cell*>(args.q) + i * s.length * s.row_width(), s.row_width(),
                                s.width()},
-                 static_cast<Cell*>(cache) + (i * room + past) * both, false);
-    }
+                 static_cast<Cell*>(args.cache) + (i * args.room + args.past) * both, false);
+    });
+  }
+  if (has_tensor_cores_ && is_for_tensor_cores(s, {a.q, a.kv, a.cache, a.y})) {
+    return attend_on_tensor_cores(a, stream());
+  }
+  with_tile(s.head_width, [&]<class T>(T) {
+    launch(attend<T>, tile_blocks<T>(s, s.heads, s.length), T::kThreads, 4 * (2 * T::kFloats + T::kScores),
+           stream(), a);
   });
-  run({s, past, qkv, qkv, cache, room, {}, score_scale(s), y, nullptr}, has_tensor_cores_, stream());
 }
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

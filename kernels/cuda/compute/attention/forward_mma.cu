@@ -27,7 +27,7 @@ struct OnlineSoftmax {
     LPMM_UNROLL
     for (int n = 0; n < T::kOthers / 8; ++n) most = fmaxf(most, fmaxf(scores[n].v[at], scores[n].v[at + 1]));
     most = quad_maximum(most);
-    const float shift = scale * most;
+    const float shift = most == -INFINITY ? 0.0F : scale * most;  // of a row that sees none of these keys
     float part = 0;
     LPMM_UNROLL
     for (int n = 0; n < T::kOthers / 8; ++n) {
@@ -54,21 +54,21 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) attend_mma(Attention 
   const HeadOf head = HeadOf::item(s, block.item);
   HeadRows keys, values;
   a.others(head, &keys, &values);
-  const int first = static_cast<int>(block.first), past = static_cast<int>(a.past),
-            all = static_cast<int>(s.is_causal ? keys.rows : head.seen(s));
-  const SeenKeys seen{s.is_causal, past + first, all};
-  const int end = seen.of_row(T::kOwn - 1);
+  const int first = static_cast<int>(block.first);
+  Seen seen = s.seen(head.sequence, a.past);
+  seen.past += first;  // its rows are the tile's
+  const int begin = seen.first(0) / T::kOthers * T::kOthers, end = seen.end(T::kOwn - 1);
   const DropRow drop{a.drop, s.key_rows()};
   const float scale = a.scale * kLog2E;
   begin_tile<T, T::kOwn>(head.queries(s, a.q), first, own);
-  begin_tile<T, T::kOthers>(keys, 0, stages, values.at - keys.at);
+  begin_tile<T, T::kOthers>(keys, begin, stages, values.at - keys.at);
   wait_for_copies();
   __syncthreads();
   const OwnRows<T> queries(own);
   OnlineSoftmax<T> softmax;
   typename T::Results results = {};
   int stage = 0;
-  for (int column = 0; column < end; column += T::kOthers) {
+  for (int column = begin; column < end; column += T::kOthers) {
     Bf16* const now = stages + stage * 2 * T::kOtherCells;
     stage ^= 1;
     if (column + T::kOthers < end) {
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) attend_mma(Attention 
     if (first + T::warp_row() < s.length) {
       typename T::Scores scores;
       multiply_mma<T>(queries, now, scores);
-      seen.mask<T>(column, scores);
+      mask_scores<T>(seen, column, scores);
       LPMM_UNROLL
       for (int i = 0; i < T::kRows; ++i) {
         scale_row<T>(i, softmax.take(i, scale, scores[i / 2]), results);

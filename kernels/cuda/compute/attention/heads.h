@@ -67,10 +67,6 @@ struct HeadOf {
   LPMM_HD HeadRows results(const AttentionShape& s, const void* y) const {
     return HeadRows::of(s, y, sequence, s.length, query, s.heads);
   }
-  // Keys of a sequence that is not causal: the first so many are seen.
-  LPMM_HD std::int64_t seen(const AttentionShape& s) const {
-    return s.lengths == nullptr ? s.key_rows() : s.lengths[sequence];
-  }
 };
 
 // Dropout of probabilities: `line` counts the rows of all heads of all sequences; of `length` keys.
@@ -96,17 +92,9 @@ struct DropRow {
   }
 };
 
-struct Attention {
-  AttentionShape shape;   // of the queries
-  std::int64_t past = 0;  // positions before them
-  const void *q, *kv;     // kv: q, where that has all three
-  const void* cache;      // keys and values of all positions; null: those of kv
-  std::int64_t room;      // of a sequence there
-  Dropout drop;
+// The arguments of a kernel; for self-attention, kv is q.
+struct Attention : AttentionForward {
   float scale;
-  void* y;
-  float* log_sums;  // null where they are not wanted
-
   // Keys and values of a head, as far as they are there.
   LPMM_HD void others(const HeadOf& head, HeadRows* keys, HeadRows* values) const {
     *keys = head.keys(shape, kv);
@@ -118,16 +106,9 @@ struct Attention {
     keys->rows = values->rows = past + shape.length;
   }
 };
-
-struct AttentionGradient {
-  AttentionShape shape;
-  const void *q, *kv, *y, *dy;  // kv: q, where that has all three
-  Dropout drop;
+struct AttentionGradient : AttentionBackward {
   float scale;
-  const float* log_sums;  // (batch, heads, length)
-  float* dots;            // of y and dy, the same shape
-  void *dq, *dkv;
-  bool accumulate, accumulate_kv;
+  float* dots;  // of y and dy, (batch, heads, length)
 };
 
 // Heads of bf16 that are copied 16 bytes at a time, up to the width whose sums registers hold.

@@ -166,30 +166,29 @@ LPMM_DEVICE void store_mma(const typename T::Results& results, const HeadRows& r
   }
 }
 
-// The keys that the queries of a tile see: `seen` from the first on, and where it is causal, row r of the
-// tile only those before key first + r + 1.
-struct SeenKeys {
-  bool is_causal;
-  int first, seen;
-  LPMM_DEVICE int of_row(int r) const { return is_causal && first + r + 1 < seen ? first + r + 1 : seen; }
-
-  // Scores of keys from `column` on that are not seen become those of probability 0.
-  template <class T>
-  LPMM_DEVICE void mask(int column, typename T::Scores& scores) const {
-    if (column + T::kOthers <= of_row(T::warp_row())) return;
+// Scores that rows of a tile do not see become those of probability 0. They are of keys from `column` on;
+// rows of `seen` are counted from the tile's first. Each bound is a pass of its own: fewer registers.
+template <class T>
+LPMM_DEVICE void mask_scores(const Seen& seen, int column, typename T::Scores& scores) {
+  const auto hide = [&](const auto& is_hidden) {  // of a row and a key
     LPMM_UNROLL
     for (int i = 0; i < T::kRows; ++i) {
-      const int visible = of_row(T::row(i)) - column;
       LPMM_UNROLL
       for (int n = 0; n < T::kOthers / 8; ++n) {
         LPMM_UNROLL
         for (int e = 0; e < 2; ++e) {
-          if (T::column(n, e) >= visible) scores[i / 2][n].v[i % 2 * 2 + e] = -INFINITY;
+          if (is_hidden(T::row(i), column + T::column(n, e))) scores[i / 2][n].v[i % 2 * 2 + e] = -INFINITY;
         }
       }
     }
+  };
+  if (column + T::kOthers > seen.end(T::warp_row())) {
+    hide([&](int row, int key) { return key >= seen.end(row); });
   }
-};
+  if (column < seen.first(T::warp_row() + T::kWarpRows - 1)) {
+    hide([&](int row, int key) { return key < seen.first(row); });
+  }
+}
 
 // The sum over the 4 threads of a row.
 LPMM_DEVICE float quad_sum(float v) {

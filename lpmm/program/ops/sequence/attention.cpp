@@ -33,24 +33,32 @@ class AttentionOp : public Op {
     if (run.inference != nullptr && shape_.is_causal) return infer(run);
     Pieces pieces(run.workspace);
     const Room room = lay_out(pieces);
-    run.device.attention_forward(shape_of(run, room), data(run, inputs[0]), others(run), dropout_.of(run),
-                                 data(run, output), log_sums(run), room.scratch);
+    run.device.attention_forward({.shape = shape_of(run, room),
+                                  .q = data(run, inputs[0]),
+                                  .kv = others(run),
+                                  .drop = dropout_.of(run),
+                                  .y = data(run, output),
+                                  .log_sums = log_sums(run),
+                                  .scratch = room.scratch});
   }
   void backward(RunState& run) const override {
     Pieces pieces(run.workspace);
     const Room room = lay_out(pieces);
-    kernels::AttentionBackward args{.q = data(run, inputs[0]),
+    kernels::AttentionBackward args{.shape = shape_of(run, room),
+                                    .q = data(run, inputs[0]),
+                                    .drop = dropout_.of(run),
                                     .y = data(run, output),
                                     .dy = gradient(run, output),
                                     .log_sums = log_sums(run),
                                     .dq = gradient(run, inputs[0]),
-                                    .accumulate = accumulate[0]};
+                                    .accumulate = accumulate[0],
+                                    .scratch = room.scratch};
     if (!shape_.is_self()) {
       args.kv = data(run, inputs[1]);
       args.dkv = gradient(run, inputs[1]);
       args.accumulate_kv = accumulate[1];
     }
-    run.device.attention_backward(shape_of(run, room), dropout_.of(run), args, room.scratch);
+    run.device.attention_backward(args);
   }
   std::int64_t cache_bytes(std::int64_t positions) const override {
     if (shape_.is_self() && !shape_.is_causal) return 0;  // an encoder's
@@ -107,8 +115,13 @@ class AttentionOp : public Op {
                               "a model of fewer positions");
     }
     Pieces pieces(run.workspace);
-    device.attention_cached(shape_, state->position, data(run, inputs[0]), cache.memory.get(), room,
-                            data(run, output), lay_out(pieces).scratch);
+    device.attention_forward({.shape = shape_,
+                              .q = data(run, inputs[0]),
+                              .y = data(run, output),
+                              .scratch = lay_out(pieces).scratch,
+                              .cache = cache.memory.get(),
+                              .room = room,
+                              .past = static_cast<int>(state->position)});
   }
   // The bytes of the keys and values at one position of a sequence.
   std::int64_t position_bytes() const { return 2 * shape_.key_width() * value_bytes(shape_.type); }
@@ -149,7 +162,15 @@ Value attention(ProgramBuilder& b, Value qkv, const AttentionConfig& c) {
   const int kv_heads = key_heads(c);
   const int head_width = qkv.channels / (c.heads + 2 * kv_heads);
   return add_attention(b, {qkv},
-                       {b.batch(), qkv.width, c.heads, head_width, b.compute(), kv_heads, c.is_causal}, c);
+                       {.batch = b.batch(),
+                        .length = qkv.width,
+                        .heads = c.heads,
+                        .head_width = head_width,
+                        .type = b.compute(),
+                        .kv_heads = kv_heads,
+                        .is_causal = c.is_causal,
+                        .window = c.window},
+                       c);
 }
 
 Value cross_attention(ProgramBuilder& b, Value q, Value kv, const AttentionConfig& c) {

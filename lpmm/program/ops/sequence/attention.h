@@ -10,6 +10,7 @@ struct AttentionConfig {
   int context = 0;              // positions that generated text may have
   double dropout = 0;           // of the probabilities
   bool is_causal = true;
+  int window = 0;  // causal: positions that one sees, the last ones up to itself; 0: all
 };
 
 // Self-attention of a value whose channels are the queries of `heads` heads, the keys of `kv_heads`, and

@@ -63,7 +63,7 @@ class EmbeddingOp : public Op {
       device.decode_rows(run.memory.view(tokens_.tensor, Role::kParameter), width_, ids + first, n, f.rows);
       std::byte* out = data(run, output) + first * width_ * value_bytes(plan->compute);
       if (positions_) {
-        device.embedding_forward(plan->compute, width_, length_, first, n, f.rows, f.positions, out);
+        device.embedding_forward({plan->compute, width_, length_, first, n, f.rows, f.positions, out});
       } else {
         device.from_float(plan->compute, n * width_, f.rows, out);
       }

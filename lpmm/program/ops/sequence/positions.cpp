@@ -44,8 +44,8 @@ class AddPositionsOp : public Op {
       const std::int64_t n = std::min(panel_, rows_ - first);
       const std::int64_t at = first * width_ * value_bytes(plan->compute);
       device.to_float(plan->compute, n * width_, data(run, inputs[0]) + at, f.rows);
-      device.embedding_forward(plan->compute, width_, length_, first, n, f.rows, f.positions,
-                               data(run, output) + at);
+      device.embedding_forward(
+          {plan->compute, width_, length_, first, n, f.rows, f.positions, data(run, output) + at});
     }
   }
 
@@ -53,7 +53,7 @@ class AddPositionsOp : public Op {
     Pieces pieces(run.workspace), host(run.host_workspace);
     const Backward b(*this, pieces);
     table_.fold(run, plan->compute, gradient(run, output), rows_, RowLists(host, rows_), b.copies, b.sums);
-    run.device.copy_or_add(plan->compute, rows_ * width_, gradient(run, output), gradient(run, inputs[0]),
+    run.device.copy_or_add({plan->compute, rows_ * width_}, gradient(run, output), gradient(run, inputs[0]),
                            accumulate[0]);
   }
 

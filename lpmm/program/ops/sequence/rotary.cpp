@@ -44,12 +44,12 @@ class RotaryOp : public Op {
   explicit RotaryOp(const kernels::RotaryShape& shape) : shape_(shape) {}
   bool skips_gradient() const override { return true; }  // the table has none
   void forward(RunState& run) const override {
-    run.device.rotary(shape_, angles(run), false, data(run, inputs[0]), data(run, output), false);
+    run.device.rotary({shape_, angles(run), false, data(run, inputs[0]), data(run, output)});
   }
   void backward(RunState& run) const override {
     if (gradient(run, inputs[0]) == nullptr) return;
-    run.device.rotary(shape_, angles(run), true, gradient(run, output), gradient(run, inputs[0]),
-                      accumulate[0]);
+    run.device.rotary(
+        {shape_, angles(run), true, gradient(run, output), gradient(run, inputs[0]), accumulate[0]});
   }
 
  private:

@@ -51,9 +51,13 @@ void TokenRows::sum(Device& device, Compute compute, std::int64_t width, const s
     return std::lower_bound(targets_, targets_ + groups_.count, row) - targets_;
   };
   const std::int64_t first = first_from(begin / width), last = first_from((end + width - 1) / width);
-  device.sum_rows(compute, width, x,
-                  {groups_.rows, groups_.first + first, groups_.targets + first, last - first}, begin, end,
-                  out);
+  device.sum_rows({compute,
+                   width,
+                   x,
+                   {groups_.rows, groups_.first + first, groups_.targets + first, last - first},
+                   begin,
+                   end,
+                   out});
 }
 
 }  // namespace lpmm

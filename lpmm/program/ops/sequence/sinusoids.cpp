@@ -40,14 +40,17 @@ class AddSinusoidsOp : public Op {
       const std::int64_t n = std::min(panel_, rows_ - first);
       const std::int64_t at = first * width_ * value_bytes(plan->compute);
       device.to_float(plan->compute, n * width_, data(run, inputs[0]) + at, f.rows);
-      device.scale(Compute::kFp32, n * width_, factor_, f.rows, f.rows, false);
-      device.embedding_forward(plan->compute, width_, length_, first, n, f.rows, f.table,
-                               data(run, output) + at);
+      device.scale({{Compute::kFp32, n * width_}, factor_, f.rows, f.rows});
+      device.embedding_forward(
+          {plan->compute, width_, length_, first, n, f.rows, f.table, data(run, output) + at});
     }
   }
   void backward(RunState& run) const override {
-    run.device.scale(plan->compute, rows_ * width_, factor_, gradient(run, output), gradient(run, inputs[0]),
-                     accumulate[0]);
+    run.device.scale({{plan->compute, rows_ * width_},
+                      factor_,
+                      gradient(run, output),
+                      gradient(run, inputs[0]),
+                      accumulate[0]});
   }
 
  private:

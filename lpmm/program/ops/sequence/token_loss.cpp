@@ -58,13 +58,20 @@ class TokenLossOp : public Op {
     const std::int64_t rows = run.batch.count * length_;
     run.labels = check_labels(run.batch, rows, weight_.rows(), may_lack_);
     const std::int32_t* labels = on_device(device, run.batch.labels.data(), rows, f.labels);
-    const kernels::LossShape shape = shape_of(rows);
+    kernels::SoftmaxArgs args{.shape = shape_of(rows),
+                              .labels = labels,
+                              .logits = f.logits.values,
+                              .state = f.state,
+                              .log_sums = reinterpret_cast<float*>(saved_data(run)),
+                              .result = run.loss};
     decode_bias(run, f.logits);
     weight_.for_each_panel([&](std::int64_t first, std::int64_t columns) {
       multiply(run, data(run, inputs[0]), rows, first, columns, f.panel, f.logits, f.matmul);
-      device.softmax_scan(shape, first, columns, f.logits.values, labels, f.state);
+      args.first = first;
+      args.columns = columns;
+      device.softmax_scan(args);
     });
-    device.softmax_finish(shape, f.state, labels, reinterpret_cast<float*>(saved_data(run)), run.loss);
+    device.softmax_finish(args);
   }
 
   void backward(RunState& run) const override {
@@ -116,7 +123,7 @@ class TokenLossOp : public Op {
       for (std::size_t i = embeddings.size(); i-- > 0;) {
         tokens[i].sum(device, plan->compute, width_, gradient(run, embeddings[i].output), first * width_,
                       (first + columns) * width_, b.added);
-        device.copy_or_add(Compute::kFp32, columns * width_, b.added, sum, true);
+        device.copy_or_add({Compute::kFp32, columns * width_}, b.added, sum, true);
       }
       folder.fold(first, columns);
     });
@@ -158,14 +165,20 @@ class TokenLossOp : public Op {
   template <class Body>
   void for_each_gradient(RunState& run, const Backward& b, const Body& body) const {
     Device& device = run.device;
-    const auto* log_sums = reinterpret_cast<const float*>(saved_data(run));
     decode_bias(run, b.logits);
     const std::int32_t* labels = on_device(device, run.batch.labels.data(), rows_, b.labels);
     weight_.for_each_panel([&](std::int64_t first, std::int64_t columns) {
       const std::byte* panel =
           multiply(run, data(run, inputs[0]), rows_, first, columns, b.panel, b.logits, b.matmul);
-      device.softmax_gradient(plan->compute, shape_of(rows_), first, columns, scale_of(run), log_sums, labels,
-                              b.logits.values, b.logit_gradients);
+      device.softmax_gradient({.shape = shape_of(rows_),
+                               .labels = labels,
+                               .first = first,
+                               .columns = columns,
+                               .logits = b.logits.values,
+                               .log_sums = reinterpret_cast<float*>(saved_data(run)),
+                               .scale = scale_of(run),
+                               .type = plan->compute,
+                               .gradient = b.logit_gradients});
       body(first, columns, panel);
     });
   }
@@ -173,8 +186,10 @@ class TokenLossOp : public Op {
   bool is_gathered(const RunState& run) const { return gathers >= 0 && !weight_.is_frozen(run); }
   void sum_bias(RunState& run, const Backward& b, std::int64_t first, std::int64_t columns) const {
     if (bias_ < 0) return;
-    run.device.bias_backward(plan->compute, rows_, columns, nullptr, b.logit_gradients, false, nullptr,
-                             b.bias + first);
+    run.device.bias_backward({.of = {plan->compute, rows_ * columns},
+                              .columns = columns,
+                              .dy = b.logit_gradients,
+                              .bias_gradient = b.bias + first});
   }
   void fold_bias(RunState& run, const Backward& b) const {
     if (bias_ >= 0) run.gradients->fold(bias_, 0, span_of(b.bias, weight_.rows()), run.microbatch);

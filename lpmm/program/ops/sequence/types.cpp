@@ -46,7 +46,7 @@ class AddTypesOp : public Op {
       const std::int64_t at = first * width_ * value_bytes(plan->compute);
       device.decode_rows(run.memory.view(table_, Role::kParameter), width_, ids + first, n, f.rows);
       device.from_float(plan->compute, n * width_, f.rows, f.narrow);
-      device.add(plan->compute, n * width_, data(run, inputs[0]) + at, f.narrow, data(run, output) + at);
+      device.add({plan->compute, n * width_}, data(run, inputs[0]) + at, f.narrow, data(run, output) + at);
     }
   }
 
@@ -64,10 +64,10 @@ class AddTypesOp : public Op {
       }
     }
     host.first[types_] = count;
-    device.sum_rows(plan->compute, width_, gradient(run, output), on_device(device, host, types_, b.copies),
-                    0, types_ * width_, b.sums);
+    device.sum_rows({plan->compute, width_, gradient(run, output), on_device(device, host, types_, b.copies),
+                     0, types_ * width_, b.sums});
     run.gradients->fold(table_, 0, span_of(b.sums, types_ * width_), run.microbatch);
-    device.copy_or_add(plan->compute, rows_ * width_, gradient(run, output), gradient(run, inputs[0]),
+    device.copy_or_add({plan->compute, rows_ * width_}, gradient(run, output), gradient(run, inputs[0]),
                        accumulate[0]);
   }
 

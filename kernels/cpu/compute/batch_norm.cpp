@@ -12,21 +12,22 @@ namespace lpmm::kernels {
 namespace {
 
 // At most 2048 rows per shard: partial sums are fp32.
-std::int64_t norm_rows(const NormShape& s) {
+std::int64_t norm_rows(const BatchNormShape& s) {
   return std::clamp<std::int64_t>(kShard / s.channels, 1, 2048);
 }
-std::int64_t norm_shards(const NormShape& s) {
+std::int64_t norm_shards(const BatchNormShape& s) {
   return (s.rows + norm_rows(s) - 1) / norm_rows(s);
 }
 
 // Running statistics, from those of a batch.
-void propose_running(const NormShape& s, const float* variance, const NormStatistics& of) {
+void propose_running(const BatchNormShape& s, const float* variance, const BatchNormStatistics& of) {
   const double rows = static_cast<double>(s.rows), unbiased = rows > 1 ? rows / (rows - 1) : 1;
   float *running_mean = of.running_mean, *running_variance = of.running_variance;
   for (int c = 0; c < s.channels; ++c) {
-    running_mean[c] = static_cast<float>((1 - kNormMomentum) * running_mean[c] + kNormMomentum * of.mean[c]);
-    running_variance[c] = static_cast<float>((1 - kNormMomentum) * running_variance[c] +
-                                             kNormMomentum * unbiased * variance[c]);
+    running_mean[c] =
+        static_cast<float>((1 - kBatchNormMomentum) * running_mean[c] + kBatchNormMomentum * of.mean[c]);
+    running_variance[c] = static_cast<float>((1 - kBatchNormMomentum) * running_variance[c] +
+                                             kBatchNormMomentum * unbiased * variance[c]);
     if (!std::isfinite(running_mean[c]) || !std::isfinite(running_variance[c])) *of.finite = false;
   }
 }
@@ -34,17 +35,19 @@ void propose_running(const NormShape& s, const float* variance, const NormStatis
 }  // namespace
 
 // Two partial sums per shard and channel; three coefficients per channel.
-std::int64_t CpuDevice::norm_scratch_bytes(const NormShape& shape) const {
+std::int64_t CpuDevice::batch_norm_scratch_bytes(const BatchNormShape& shape) const {
   return aligned(4 * (2 * norm_shards(shape) + 3) * shape.channels);
 }
 
-void CpuDevice::norm_statistics(const NormShape& s, const void* x, const NormStatistics& of, void* scratch) {
+void CpuDevice::batch_norm_statistics(const BatchNormShape& s, const void* x, const BatchNormStatistics& of,
+                                      void* scratch) {
   float *mean = of.mean, *variance = of.inverse_deviation;
   auto* partials = static_cast<float*>(scratch);  // [shard][mean, squares][channel]
   const std::int64_t rows = norm_rows(s), row_bytes = s.channels * value_bytes(s.type);
   for_shards(pool(), s.rows, rows, [&](std::int64_t first, std::int64_t n) {
     float* p = partials + first / rows * 2 * s.channels;
-    loops::norm_statistics(s.type, n, s.channels, bytes_at(x, first * row_bytes), p, p + s.channels);
+    loops::elements().batch_norm_statistics({n, s.channels, s.type}, bytes_at(x, first * row_bytes), p,
+                                            p + s.channels);
   });
   for (int c = 0; c < s.channels; ++c) {
     double count = 0, center = 0, squares = 0;
@@ -60,35 +63,40 @@ void CpuDevice::norm_statistics(const NormShape& s, const void* x, const NormSta
     variance[c] = static_cast<float>(std::max(squares, 0.0) / count);
   }
   propose_running(s, variance, of);
-  norm_prepare(s.channels, mean, variance, of.scale);
+  batch_norm_prepare(s.channels, mean, variance, of.scale);
 }
 
-void CpuDevice::norm_prepare(int channels, const float* mean, float* inverse_deviation, const NormScale& of) {
+void CpuDevice::batch_norm_prepare(int channels, const float* mean, float* inverse_deviation,
+                                   const BatchNormScale& of) {
   for (int c = 0; c < channels; ++c) {
-    inverse_deviation[c] = static_cast<float>(1 / std::sqrt(inverse_deviation[c] + kNormEpsilon));
+    inverse_deviation[c] = static_cast<float>(1 / std::sqrt(inverse_deviation[c] + kBatchNormEpsilon));
     of.scale[c] = of.weight[c] * inverse_deviation[c];
     of.shift[c] = of.bias[c] - mean[c] * of.scale[c];
   }
 }
 
-void CpuDevice::norm_apply(const NormShape& s, const void* x, const float* scale, const float* shift,
-                           const void* residual, bool relu, void* y) {
+void CpuDevice::batch_norm_apply(const BatchNormShape& s, const BatchNormApply& args) {
   const std::int64_t row_bytes = s.channels * value_bytes(s.type);
   for_shards(pool(), s.rows, norm_rows(s), [&](std::int64_t first, std::int64_t n) {
-    loops::norm_apply(s.type, n, s.channels, bytes_at(x, first * row_bytes), scale, shift,
-                      residual == nullptr ? nullptr : bytes_at(residual, first * row_bytes), relu,
-                      bytes_at(y, first * row_bytes));
+    BatchNormApply part = args;
+    advance(first * row_bytes, part.x, part.residual, part.y);
+    loops::elements().batch_norm_apply({n, s.channels, s.type}, part);
   });
 }
 
 // With r = 1 / deviation and M rows: dx = weight * r * (g - sum g / M - (x - mean) * r^2 * sum g (x - mean) /
 // M). Frozen statistics are as those of infinitely many rows.
-void CpuDevice::norm_backward(const NormShape& s, const NormBackward& args, void* scratch) {
+void CpuDevice::batch_norm_backward(const BatchNormShape& s, const BatchNormBackward& args, void* scratch) {
   auto* partials = static_cast<float*>(scratch);  // [shard][sum g, sum gx][channel]
   const std::int64_t rows = norm_rows(s), shards = norm_shards(s);
+  const auto part_of = [&](std::int64_t first) {
+    BatchNormBackward part = args;
+    advance(first * s.channels * value_bytes(s.type), part.x, part.y, part.dy, part.dx, part.dresidual);
+    return part;
+  };
   for_shards(pool(), s.rows, rows, [&](std::int64_t first, std::int64_t n) {
     float* p = partials + first / rows * 2 * s.channels;
-    loops::norm_reduce(n, s, args, first, p, p + s.channels);
+    loops::elements().batch_norm_reduce({n, s.channels, s.type}, part_of(first), p, p + s.channels);
   });
   float* a = partials + 2 * shards * s.channels;
   float* b = a + s.channels;
@@ -109,8 +117,9 @@ void CpuDevice::norm_backward(const NormShape& s, const NormBackward& args, void
     args.bias_gradient[c] = static_cast<float>(sum);
   }
   if (args.dx == nullptr) return;
-  for_shards(pool(), s.rows, rows,
-             [&](std::int64_t first, std::int64_t n) { loops::norm_backward(n, s, args, first, a, b, d); });
+  for_shards(pool(), s.rows, rows, [&](std::int64_t first, std::int64_t n) {
+    loops::elements().batch_norm_backward({n, s.channels, s.type}, part_of(first), a);
+  });
 }
 
 }  // namespace lpmm::kernels
