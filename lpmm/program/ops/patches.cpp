@@ -53,7 +53,7 @@ class PrependOp : public Op {
     device.copy_or_add_rows(plan->compute, {batch_, width_, after(), width_}, dy, room.first, false);
     // The sum over the batch, as that of a bias.
     device.bias_backward(plan->compute, batch_, width_, nullptr, room.first, false, nullptr, room.token);
-    run.gradients->fold(token_, 0, span_of(room.token, width_), run.microbatch);
+    run.step->fold(token_, 0, span_of(room.token, width_), run.microbatch);
   }
 
  private:
