@@ -29,8 +29,7 @@ void decode(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t co
 void decode_bf16(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count, std::uint16_t* dst);
 void decode_rows(Pool& pool, const RoleView& src, std::int64_t width, const std::int32_t* rows,
                  std::int64_t count, float* dst);
-void fold(Pool& pool, const RoleView& accumulator, std::int64_t first, std::int64_t count,
-          const float* contribution, const FoldArgs& args, FoldResult* result);
+void fold(Pool& pool, const Fold& fold);
 void square_sum(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count, double* sum);
 void clear(Pool& pool, const RoleView& accumulator);
 void update(PackedDevice& device, std::span<const TensorUpdate> tensors);
@@ -71,9 +70,8 @@ class CpuPacked : public Base {
                    float* dst) override {
     cpu::decode_rows(pool(), src, width, rows, count, dst);
   }
-  void fold(const RoleView& accumulator, std::int64_t first, std::int64_t count, const float* contribution,
-            const FoldArgs& args, FoldResult* result = nullptr) override {
-    cpu::fold(pool(), accumulator, first, count, contribution, args, result);
+  void fold(std::span<const Fold> folds) override {
+    for (const Fold& f : folds) cpu::fold(pool(), f);
   }
   void square_sum(const RoleView& src, std::int64_t first, std::int64_t count, double* sum) override {
     cpu::square_sum(pool(), src, first, count, sum);

@@ -7,12 +7,14 @@
 // of kernels/formats/element.h.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
 #include "kernels/formats/codec.h"
 #include "kernels/formats/scales.h"
+#include "kernels/matrix.h"
 #include "kernels/peaks.h"
 #include "kernels/roles.h"
 #include "kernels/rules.h"
@@ -84,7 +86,7 @@ struct FoldArgs {
 
 // As made here when a fold begins: it may write failures alone.
 struct FoldResult {
-  // False: some contribution or sum is not storable; nothing in the range, and no sum, is to be trusted.
+  // False: some gradient or sum is not storable; nothing in the range, and no sum, is to be trusted.
   bool finite = true;
   double square_sum = 0;  // of the accumulated fp32 values before encoding, if wanted
 };
@@ -95,11 +97,38 @@ struct LossResult {
   std::int64_t correct = 0;
 };
 
-// The arguments of PackedKernels::fold().
+// fp32 or bf16 values in memory of anybody's, aligned to the size of one: a gradient as it comes, which is
+// not copied to be widened.
+struct Values {
+  const void* data = nullptr;
+  std::int64_t count = 0;
+  Compute type = Compute::kFp32;
+
+  Values() = default;
+  Values(const float* first, std::size_t size) : data(first), count(static_cast<std::int64_t>(size)) {}
+  template <class Floats>
+  requires std::convertible_to<const Floats&, std::span<const float>> Values(
+      const Floats& floats)  // NOLINT(google-explicit-constructor): a span, vector or array of them
+      : Values(std::span<const float>(floats).data(), std::span<const float>(floats).size()) {}
+  static Values bf16(std::span<const std::uint16_t> halves) {
+    Values values;
+    values.data = halves.data();
+    values.count = std::ssize(halves);
+    values.type = Compute::kBf16;
+    return values;
+  }
+
+  std::int64_t bytes() const { return count * value_bytes(type); }
+};
+
+// accumulator[first..] += scale * gradient. An empty accumulator has all steps 0 (fp32, bf16: all zeros).
+// Where gradients are accumulated in the momentum, that is the accumulator; the noise is of its stream, and
+// its steps are chosen as in an update. A gradient of bf16 gives what the same values in fp32 give, to the
+// bit.
 struct Fold {
   RoleView accumulator;
-  std::int64_t first = 0, count = 0;
-  const float* contribution = nullptr;
+  std::int64_t first = 0;
+  Values gradient;
   FoldArgs args = {};
   FoldResult* result = nullptr;
 
@@ -172,16 +201,9 @@ class PackedKernels {
   // dst[i] <- row rows[i] of a matrix of rows of `width` elements; only what those rows touch is decoded.
   virtual void decode_rows(const RoleView& src, std::int64_t width, const std::int32_t* rows,
                            std::int64_t count, float* dst) = 0;
-  // accumulator[first..] += scale * contribution. An empty accumulator has all steps 0 (fp32, bf16: all
-  // zeros). Where gradients are accumulated in the momentum, that is the accumulator; the noise is of its
-  // stream, and its steps are chosen as in an update.
-  virtual void fold(const RoleView& accumulator, std::int64_t first, std::int64_t count,
-                    const float* contribution, const FoldArgs& args, FoldResult* result = nullptr) = 0;
-  // Each as by fold(), to the same bits, in any order or at once: no two may share elements.
-  virtual void fold_all(std::span<const Fold> folds) {
-    for (const Fold& f : folds) fold(f.accumulator, f.first, f.count, f.contribution, f.args, f.result);
-  }
-  // True if small folds take less time together, by fold_all(), than each on its own.
+  // In any order or at once, to the same bits: no two may share elements.
+  virtual void fold(std::span<const Fold> folds) = 0;
+  // True if small folds take less time together than each on its own.
   virtual bool gathers_folds() const { return false; }
   // Sum of squares of what is stored; it and the fold's are made in the order of kernels/sums.h.
   virtual void square_sum(const RoleView& src, std::int64_t first, std::int64_t count, double* sum) = 0;

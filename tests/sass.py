@@ -80,11 +80,11 @@ def title(symbol):
     plain = re.search(r"update_plain_unitsINS_\d+([A-Za-z]+?)EE", symbol)
     if plain:
         return ("adamw" if plain.group(1) == "Adam" else plain.group(1).lower()) + " fp32"
-    other = re.search(r"(fold_units|read_groups|sum_units)INS1_6Stored.*?MapE(\d+)ELh(\d+)EELi(\d+)E.*?EEEEE(Lb1|Lb0|f|t|)E", symbol)
+    other = re.search(r"(fold_units|read_groups|sum_units)INS1_6Stored.*?MapE(\d+)ELh(\d+)EELi(\d+)E.*?EEEEE(Lb1|Lb0|f|t|)E([ft]?)", symbol)
     if other:
-        kernel, codes, bits, block, kind = other.groups()
+        kernel, codes, bits, block, kind, gradient = other.groups()
         what = {"Lb0": "fold", "Lb1": "fold and square sum", "f": "decode to fp32", "t": "decode to bf16", "": "square sum"}[kind]
-        return f"{what} {MAPS[codes]} {bits} bits, block{block}"
+        return f"{what} {MAPS[codes]} {bits} bits, block{block}" + " of bf16" * (gradient == "t")
     return None
 
 

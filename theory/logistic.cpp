@@ -105,9 +105,9 @@ LogisticResult run_logistic(const LogisticProblem& problem, const LogisticRun& r
     }
     const Eigen::VectorXd g = problem.gradient(w, rows);
     for (int i = 0; i < kSize; ++i) gradient[static_cast<std::size_t>(i)] = static_cast<float>(g(i));
-    memory.begin_step(t, measured);
-    memory.fold(0, 0, gradient, 0);
-    memory.commit(run.learning_rate);
+    Step update = memory.begin_step({.step = t, .learning_rate = run.learning_rate, .want_stats = measured});
+    update.fold(0, 0, gradient, 0);
+    std::move(update).commit();
     if (measured) {
       const double step = bf16_to_float(view.steps[0]);
       step_square += step * step;

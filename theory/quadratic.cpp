@@ -104,16 +104,16 @@ class Training {
     if (run_.motion == GridMotion::kShaken) aim_pins(t);
     const auto sigma = static_cast<float>(run_.gradient_noise * std::sqrt(run_.microbatches));
     std::vector<float> xi(x_.size()), gradient(x_.size());
-    memory_.begin_step(t, measure);
+    Step step = memory_.begin_step({.step = t, .learning_rate = run_.learning_rate, .want_stats = measure});
     for (int k = 0; k < run_.microbatches; ++k) {
       fill_normal({run_.seed, 2, t, kStream | static_cast<std::uint32_t>(k) << 4}, xi);
       for (std::size_t i = 0; i < x_.size(); ++i) {
         gradient[i] = is_pin(run_, i) ? pin_gradient_[i / kBlock]
                                       : curvature_[i / kBlock] * (x_[i] - optimum_[i]) + sigma * xi[i];
       }
-      memory_.fold(0, 0, gradient, k);
+      step.fold(0, 0, gradient, k);
     }
-    memory_.commit(run_.learning_rate);
+    std::move(step).commit();
   }
 
  private:

@@ -48,9 +48,9 @@ VarianceStudyResult run_variance_study(const VarianceStudy& study, Device& devic
       gradient[i] *= deviation[i];
       exact[i] += (1 - study.beta2) * (static_cast<double>(gradient[i]) * gradient[i] - exact[i]);
     }
-    memory.begin_step(t);
-    memory.fold(0, 0, gradient, 0);
-    memory.commit(1e-6);
+    Step step = memory.begin_step({.step = t, .learning_rate = 1e-6});
+    step.fold(0, 0, gradient, 0);
+    std::move(step).commit();
     if (t <= warm_up) continue;
     device.decode(view, 0, static_cast<std::int64_t>(count), stored.data());
     for (std::size_t i = 0; i < count; ++i) {

@@ -134,12 +134,13 @@ std::vector<TensorProbe> probe_training(const RunConfig& config, const DataSourc
     options.step = static_cast<std::uint32_t>(step);
     options.learning_rate =
         peak_rate(config.optimizer) * std::min(1.0, static_cast<double>(step) / static_cast<double>(warm_up));
-    options.after_microbatch = [&] {
+    const auto sample_gradients = [&] {
       for (Watch& w : watches) {
         if (measured) add_microbatch(w, sample(w, Role::kAccumulator));
       }
     };
-    const StepReport report = train_step(*program, memory, buffers, prefetcher, options).report;
+    const StepReport report =
+        train_step(*program, memory, buffers, prefetcher, options, sample_gradients).report;
     if (!report.applied) {
       throw RunError(fmt::format("step {} of the probe: {} is not finite; lower the learning rate", step,
                                  report.failed_tensor));

@@ -156,7 +156,8 @@ struct Updates {
     fold_args.noise = tensor.args.noise;
     fold_args.noise.stream = fold_stream(into_momentum, 0, 0);
     fill(device, folded.elements, gradient, [&](std::int64_t at, std::int64_t count, const float* values) {
-      device.fold(folded, at, count, values, fold_args);
+      const kernels::Fold fold = {folded, at, {values, static_cast<std::size_t>(count)}, fold_args};
+      device.fold({&fold, 1});
     });
   }
   // Elements; the best of the repetitions. Raises `extra_bytes` to what resident memory grew by.
@@ -268,10 +269,11 @@ std::vector<CodecBenchRow> bench_codec(const std::vector<Codec>& codecs, std::in
     row.encode = measure(4 + packed, [&] { device.encode(tensor.view, 0, elements, values, {1, 0, 1, 0}); });
     if (has_blocks(codec)) {
       row.fold = measure(4 + 2 * packed, [&] {
-        kernels::FoldArgs args;
-        args.scale = 1e-3F;
-        args.noise = {1, 0, 1, noise_stream(Role::kAccumulator, 1)};
-        device.fold(tensor.view, 0, elements, values, args);
+        const kernels::Fold fold = {tensor.view,
+                                    0,
+                                    {values, static_cast<std::size_t>(elements)},
+                                    {1e-3F, {1, 0, 1, noise_stream(Role::kAccumulator, 1)}}};
+        device.fold({&fold, 1});
       });
     }
     row.decode = measure(4 + packed, [&] { device.decode(tensor.view, 0, elements, values); });

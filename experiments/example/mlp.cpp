@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 using Floats = std::vector<float>;
@@ -65,12 +66,12 @@ int main(int argc, char** argv) {
   Floats first(kIn * kHidden), second(kHidden), x(kBatch * kIn), hidden(kBatch * kHidden), logit(kBatch);
   Floats dfirst(first.size()), dsecond(second.size()), dhidden(hidden.size()), dlogit(kBatch);
   int right = 0, seen = 0;
-  for (int step = static_cast<int>(memory.last_step()) + 1; step <= stop; ++step) {
-    memory.begin_step(step);
+  for (int number = static_cast<int>(memory.last_step()) + 1; number <= stop; ++number) {
+    lpmm::Step step = memory.begin_step({.learning_rate = 0.01 * (1 - 0.9 * number / kSteps)});
     for (int microbatch = 0; microbatch < kMicrobatches; ++microbatch) {
       memory.decode(0, 0, first);
       memory.decode(1, 0, second);
-      const std::vector<bool> outer = draw_points(step, microbatch, x);
+      const std::vector<bool> outer = draw_points(number, microbatch, x);
       multiply(kBatch, kHidden, kIn, {x.data(), kIn, 1}, {first.data(), kHidden, 1}, hidden);
       for (float& h : hidden) h = h > 0 ? h : 0;
       multiply(kBatch, 1, kHidden, {hidden.data(), kHidden, 1}, {second.data(), 1, 1}, logit);
@@ -84,13 +85,13 @@ int main(int argc, char** argv) {
       multiply(kBatch, kHidden, 1, {dlogit.data(), 1, 1}, {second.data(), 1, 1}, dhidden);
       for (std::size_t i = 0; i < hidden.size(); ++i) dhidden[i] = hidden[i] > 0 ? dhidden[i] : 0;
       multiply(kIn, kHidden, kBatch, {x.data(), 1, kIn}, {dhidden.data(), kHidden, 1}, dfirst);
-      memory.fold(0, 0, dfirst, microbatch);
-      memory.fold(1, 0, dsecond, microbatch);
+      step.fold(0, 0, dfirst, microbatch);
+      step.fold(1, 0, dsecond, microbatch);
     }
-    memory.commit(0.01 * (1 - 0.9 * step / kSteps));
-    if (step % 100 == 0) {
+    std::move(step).commit();
+    if (number % 100 == 0) {
       memory.save(file);
-      std::printf("step %d: accuracy %.3f\n", step, static_cast<double>(right) / seen);
+      std::printf("step %d: accuracy %.3f\n", number, static_cast<double>(right) / seen);
       right = seen = 0;
     }
   }

@@ -49,12 +49,14 @@ class HostRole {
 
 }  // namespace
 
-void fold_counted(Device& device, CpuDevice& host, const RoleView& accumulator, std::int64_t first,
-                  std::int64_t count, const float* contribution, const FoldArgs& args, FoldResult* result) {
-  HostRole role(device, host, accumulator, first, first + count);
-  const DeviceMemory values = room_of(host, 4 * count);
-  device.download(values.get(), contribution, 4 * count);
-  host.fold(role.view(), first, count, reinterpret_cast<const float*>(values.get()), args, result);
+void fold_counted(Device& device, CpuDevice& host, const Fold& fold) {
+  HostRole role(device, host, fold.accumulator, fold.first, fold.first + fold.gradient.count);
+  const DeviceMemory values = room_of(host, fold.gradient.bytes());
+  device.download(values.get(), fold.gradient.data, fold.gradient.bytes());
+  Fold there = fold;
+  there.accumulator = role.view();
+  there.gradient.data = values.get();
+  host.fold({&there, 1});
   role.put_back();
 }
 

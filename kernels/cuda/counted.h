@@ -9,8 +9,7 @@
 
 namespace lpmm::kernels {
 
-void fold_counted(Device& device, CpuDevice& host, const RoleView& accumulator, std::int64_t first,
-                  std::int64_t count, const float* contribution, const FoldArgs& args, FoldResult* result);
+void fold_counted(Device& device, CpuDevice& host, const Fold& fold);
 // look() looks at what is to be updated, of which it may move variances of rows on.
 void update_counted(Device& device, CpuDevice& host, const TensorUpdate& tensor,
                     const std::function<void()>& look);

@@ -27,9 +27,7 @@ class CudaDevice : public Device {
   void decode_bf16(const RoleView& src, std::int64_t first, std::int64_t count, std::uint16_t* dst) override;
   void decode_rows(const RoleView& src, std::int64_t width, const std::int32_t* rows, std::int64_t count,
                    float* dst) override;
-  void fold(const RoleView& accumulator, std::int64_t first, std::int64_t count, const float* contribution,
-            const FoldArgs& args, FoldResult* result = nullptr) override;
-  void fold_all(std::span<const Fold> folds) override;
+  void fold(std::span<const Fold> folds) override;
   bool gathers_folds() const override { return true; }  // to launch a kernel takes longer than a small fold
   void square_sum(const RoleView& src, std::int64_t first, std::int64_t count, double* sum) override;
   void clear(const RoleView& accumulator) override;
@@ -43,6 +41,9 @@ class CudaDevice : public Device {
   const bool has_tensor_cores_;
   Stream stream_ = nullptr;  // a device that is opened later makes its own
   Arrivals arrivals_;        // of the launches of that stream
+
+ private:
+  void fold_alone(const Fold& fold);
 };
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

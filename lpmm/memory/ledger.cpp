@@ -12,20 +12,6 @@ namespace {
 
 constexpr std::int64_t kHistoryBytes = sizeof(GradientHistory);
 
-// Counts one tensor; spec_of(role) is null where it has no such role.
-template <class SpecOf>
-void add_to(Ledger& ledger, const OptimizerConfig& optimizer, const TensorInfo& info, bool exempt,
-            const SpecOf& spec_of) {
-  ledger.parameters += info.elements();
-  for (const Role r : kEveryRole) {
-    const Spec* spec = spec_of(r);
-    if (spec == nullptr) continue;
-    const std::int64_t values = values_of(optimizer, info, r);
-    (exempt ? ledger.exempt : ledger.role_codes[r]) += code_bytes(spec->format, values);
-    ledger.role_steps[r] += step_bytes(*spec, values);
-  }
-}
-
 }  // namespace
 
 std::int64_t Ledger::model_memory() const {
@@ -42,8 +28,13 @@ Ledger memory_ledger(std::span<const TensorInfo> tensors, const Policy& policy,
   Ledger ledger;
   for (const TensorInfo& t : tensors) {
     const RoleSpecs specs = specs_for(policy, t);
-    add_to(ledger, optimizer, t, is_exempt(policy, t),
-           [&](Role role) { return has_role(policy, optimizer, t, role) ? &specs[role] : nullptr; });
+    ledger.parameters += t.elements();
+    for (const Role r : kEveryRole) {
+      if (!has_role(policy, optimizer, t, r)) continue;
+      const std::int64_t values = values_of(optimizer, t, r);
+      (is_exempt(policy, t) ? ledger.exempt : ledger.role_codes[r]) += code_bytes(specs[r].format, values);
+      ledger.role_steps[r] += step_bytes(specs[r], values);
+    }
     if (has_history(optimizer, t.name)) ledger.buffers += kHistoryBytes;
     ledger.peaks += peaks_of(policy, optimizer, t) * peak_bytes(t);
   }
@@ -81,18 +72,10 @@ std::int64_t first_pass_bytes(std::span<const TensorInfo> tensors, const Policy&
 }
 
 Ledger ModelMemory::ledger() const {
-  Ledger ledger;
+  std::vector<TensorInfo> infos;
+  for (const MemoryState::Tensor& t : state_->tensors) infos.push_back(t.info);
+  Ledger ledger = memory_ledger(infos, state_->policy, state_->optimizer);
   ledger.workspace = state_->workspace_bytes;
-  for (const State::Tensor& t : state_->tensors) {
-    add_to(ledger, state_->optimizer, t.info, t.exempt, [&](Role role) {
-      const bool counts = has_role(state_->policy, state_->optimizer, t.info, role);
-      return counts ? &t.view[role].codec : nullptr;
-    });
-    ledger.peaks += t.peaks * peak_bytes(t.info);
-  }
-  for (const auto& history : state_->histories) {
-    if (history) ledger.buffers += kHistoryBytes;
-  }
   return ledger;
 }
 

@@ -1,4 +1,6 @@
 // ModelMemory::save() and load(): one safetensors file of codes, steps and what updates go on from.
+#include "lpmm/memory/memory_file.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -92,8 +94,11 @@ struct Part {
   std::span<std::byte> bytes;  // of the device
   Format format;
   bool holds_steps = false;
-  // The bytes of a step, or of a value that is not packed.
-  std::size_t width() const { return (holds_steps ? dtype == "F32" : format.map == Map::kFp32) ? 4 : 2; }
+  // The bytes of a step, or of a value that is not packed; 0: codes.
+  int width() const {
+    if (holds_steps) return dtype == "F32" ? 4 : 2;
+    return format.map == Map::kFp32 ? 4 : format.map == Map::kBf16 ? 2 : 0;
+  }
 };
 
 std::vector<Part> parts_of(const ModelMemory& memory, const MemoryFile& kind) {
@@ -115,21 +120,6 @@ std::vector<Part> parts_of(const ModelMemory& memory, const MemoryFile& kind) {
     }
   }
   return out;
-}
-
-// What is wrong with a piece of a part, or null. The upper half of an fp32 number tells as much as bf16 does;
-// every other code is valid.
-const char* fault_of(std::span<const std::byte> bytes, const Part& part) {
-  const bool are_floats = part.format.map == Map::kFp32 || part.format.map == Map::kBf16;
-  if (!part.holds_steps && !are_floats) return nullptr;
-  const std::size_t width = part.width();
-  for (std::size_t at = width - 2; at < bytes.size(); at += width) {
-    std::uint16_t half = 0;
-    std::memcpy(&half, bytes.data() + at, 2);
-    if (part.holds_steps && !is_step(part.format, half)) return "what is no step";
-    if ((half & 0x7F80U) == 0x7F80U) return "a value that is not finite";
-  }
-  return nullptr;
 }
 
 class Loading {
@@ -166,14 +156,8 @@ class Loading {
       if (entry == nullptr || entry->dtype != part.dtype || entry->shape != std::vector{part.count}) {
         throw refused(fmt::format("has no {} of {} {}", part.name, part.count, part.dtype));
       }
-      std::vector<std::byte> piece(std::min<std::size_t>(part.bytes.size(), 1 << 20));
-      for (std::size_t at = 0; at < part.bytes.size(); at += piece.size()) {
-        piece.resize(std::min(piece.size(), part.bytes.size() - at));
-        file_.read(*entry, at, piece);
-        if (const char* fault = fault_of(piece, part)) {
-          throw refused(fmt::format("{} holds {}", part.name, fault));
-        }
-      }
+      if (part.width() == 0) continue;
+      check_values(file_, *entry, part.width(), part.holds_steps ? std::optional(part.format) : std::nullopt);
     }
   }
   template <class T>
@@ -211,9 +195,6 @@ class Loading {
   const MemoryFile& kind_;
 };
 
-}  // namespace
-
-namespace {
 void check_kind(const ModelMemory& memory, const MemoryFile& kind) {
   if (!kind.names_tensors && memory.tensors() != 1) {
     throw UsageError(
@@ -222,9 +203,28 @@ void check_kind(const ModelMemory& memory, const MemoryFile& kind) {
 }
 }  // namespace
 
+// The upper half of an fp32 number tells as much as bf16 does.
+void check_values(const SafetensorsFile& file, const SafetensorsEntry& entry, int width,
+                  std::optional<Format> steps) {
+  std::vector<std::byte> piece(1 << 18);
+  for (std::uint64_t at = 0; at < entry.bytes; at += piece.size()) {
+    const auto now = std::span(piece).first(std::min<std::uint64_t>(piece.size(), entry.bytes - at));
+    file.read(entry, at, now);
+    for (std::size_t i = static_cast<std::size_t>(width) - 2; i < now.size();
+         i += static_cast<std::size_t>(width)) {
+      std::uint16_t half = 0;
+      std::memcpy(&half, now.data() + i, 2);
+      if ((half & 0x7F80U) != 0x7F80U && (!steps || is_step(*steps, half))) continue;
+      throw RunError(fmt::format("{}: tensor {} holds {} at byte {}", file.path(), entry.name,
+                                 steps ? "what is no step" : "a value that is not finite", at + i));
+    }
+  }
+}
+
 void ModelMemory::save(const std::string& path, const MemoryFile& kind) const {
   check_kind(*this, kind);
-  if (state_->stepping || state_->broken) throw UsageError("memory is saved between steps that were whole");
+  state_->check_no_step("memory is saved");
+  if (state_->broken) throw UsageError("memory is saved, but the update of its last step failed");
   Metadata metadata = settings_of(*this, kind);
   metadata.merge(progress_of(*this, kind));
   std::vector<SafetensorsSource> sources;
@@ -240,7 +240,7 @@ void ModelMemory::save(const std::string& path, const MemoryFile& kind) const {
 // that no step begins with.
 void ModelMemory::load(const std::string& path, const MemoryFile& kind) {
   check_kind(*this, kind);
-  if (state_->stepping) throw UsageError("memory is loaded between steps; abandon_step() leaves one");
+  state_->check_no_step("memory is loaded");
   const Loading loading(path, kind);
   const std::vector<Part> parts = parts_of(*this, kind);
   const Metadata settings = settings_of(*this, kind);

@@ -14,7 +14,6 @@
 #include "lpmm/memory/model_memory.h"
 #include "lpmm/memory/roles.h"
 #include "lpmm/memory/step_results.h"
-#include "lpmm/memory/update_watch.h"
 
 namespace lpmm {
 
@@ -31,16 +30,12 @@ class Ranges {
   bool add(std::int64_t first, std::int64_t end) {
     if (meets(first, end)) return false;
     auto next = ends_.lower_bound(first);
-    const auto before = next == ends_.begin() ? ends_.end() : std::prev(next);
     if (next != ends_.end() && next->first == end) {
       end = next->second;
-      ends_.erase(next);
+      next = ends_.erase(next);
     }
-    if (before != ends_.end() && before->second == first) {
-      before->second = end;
-    } else {
-      ends_[first] = end;
-    }
+    if (next != ends_.begin() && std::prev(next)->second == first) first = std::prev(next)->first;
+    ends_[first] = end;
     return true;
   }
   bool is_all_of(std::int64_t elements) const {
@@ -53,10 +48,13 @@ class Ranges {
   std::map<std::int64_t, std::int64_t> ends_;  // by first element
 };
 
-struct ModelMemory::State {
+// Values as a role that is not packed, for updates that only read it.
+kernels::RoleView view_of(const kernels::Values& values);
+
+struct MemoryState {
   struct Tensor {
     TensorInfo info;
-    bool exempt = false, frozen = false;
+    bool frozen = false;
     bool folds_into_momentum = false;
     bool at_once = false;  // gradients of it are applied at once
     // In the step under way: whether a gradient was folded, and the elements that took their last gradient,
@@ -70,13 +68,7 @@ struct ModelMemory::State {
     TensorStats stats;                   // since the last take
   };
 
-  // An update that may have met what cannot be stored.
-  struct Pending {
-    const bool* storable;
-    int tensor;
-  };
-
-  State(Policy p, OptimizerConfig o, std::uint64_t run_seed, int k, PackedDevice& on)
+  MemoryState(Policy p, OptimizerConfig o, std::uint64_t run_seed, int k, PackedDevice& on)
       : policy(std::move(p)),
         optimizer(std::move(o)),
         seed(run_seed),
@@ -106,19 +98,23 @@ struct ModelMemory::State {
   std::uint32_t step = 0;
   bool stepping = false, failed = false, broken = false;
   std::string failure;
-  std::vector<Pending> pending;            // of the step under way
-  std::vector<kernels::Fold> waiting;      // the same: folds that wait
-  double learning_rate = kNoLearningRate;  // the same, where it is known
+  // Of the step under way: whether all that an update made could be stored, and its tensor.
+  std::vector<std::pair<const bool*, int>> pending;
+  std::vector<kernels::Fold> waiting;  // the same
+  double learning_rate = 0;            // the same
+  Share share;                         // the same
   std::int64_t updates = 0;
   double last_learning_rate = kNoLearningRate;
 
   const kernels::RoleView& view(int tensor, Role role) const {
     return tensors.at(static_cast<std::size_t>(tensor)).view[role];
   }
-  const kernels::RoleView& checked(int tensor, Role role, std::int64_t first, std::size_t count) const;
+  const kernels::RoleView& checked(int tensor, Role role, std::int64_t first, std::int64_t count) const;
   Noise noise(int tensor, std::uint32_t stream) const {
     return {seed, static_cast<std::uint32_t>(tensor), step, stream};
   }
+  // Throws UsageError in a step: `what` cannot be done there.
+  void check_no_step(const std::string& what) const;
   void allocate_roles();
   void allocate_peaks();
   const std::string& name_of(int tensor) const { return tensors[static_cast<std::size_t>(tensor)].info.name; }
@@ -127,18 +123,18 @@ struct ModelMemory::State {
            std::find(left_out.begin(), left_out.end(), tensor) != left_out.end();
   }
   // What the device is to fold of a gradient; nothing where that is dropped, or was applied at once.
-  std::optional<kernels::Fold> next_fold(int tensor, std::int64_t first, std::span<const float> gradient,
+  std::optional<kernels::Fold> next_fold(int tensor, std::int64_t first, const kernels::Values& gradient,
                                          int microbatch, int contribution, bool is_last);
   void fold_waiting();
   void look_at_results();
-  Rule rule_of(int tensor, double rate, double clip) const;
-  kernels::TensorUpdate update_of(int tensor, double rate, double clip);
-  kernels::TensorUpdate assignment(int tensor, std::int64_t first, std::span<const float> values,
+  kernels::TensorUpdate update_of(int tensor, double clip);
+  kernels::TensorUpdate assignment(int tensor, std::int64_t first, const kernels::Values& values,
                                    bool* storable) const;
-  void apply(int tensor, std::int64_t first, std::span<const float> gradient);
+  void apply(int tensor, std::int64_t first, const kernels::Values& gradient);
   void check_finished() const;
   void finish_updates();
   Clip clip_gradients(StepReport& report);
+  void update_all(StepReport& report);
   void empty_accumulators();
   void leave_step();
 };

@@ -1,13 +1,6 @@
-// The model memory: parameters, gradient accumulators and optimizer state of all tensors, packed, and the
-// transactional step over them. This is what an embedding program uses; there is no other copy of anything.
-//
-//   memory.begin_step(step);
-//   for each microbatch: memory.decode(...) weights, compute, memory.fold(...) gradients
-//   memory.commit(learning_rate);   // no update, where a gradient was not finite
-//
-// Where the policy applies gradients at once, fold() updates, and commit() ends the step. They throw
-// UsageError where a gradient comes twice, or does not come. Whoever cannot go on, because something threw,
-// calls abandon_step().
+// The model memory: parameters, gradient accumulators and optimizer state of all tensors, packed. This is
+// what an embedding program uses; there is no other copy of anything. Updates are made by a step
+// (lpmm/memory/step.h).
 //
 // A memory is used by one thread at a time. Several memories may share a device, each in a thread of its own.
 #pragma once
@@ -24,19 +17,9 @@
 #include "lpmm/memory/ledger.h"
 #include "lpmm/memory/optimizer_config.h"
 #include "lpmm/memory/policy.h"
+#include "lpmm/memory/step.h"
 
 namespace lpmm {
-
-struct StepReport {
-  // False: a gradient was NaN or Inf. Nothing persistent changed; but where gradients are accumulated in the
-  // momentum, that had some of them already and is emptied, and where they are applied at once, those that
-  // came before it were.
-  bool applied = false;
-  std::string failed_tensor;  // the first tensor whose gradient failed
-  double gradient_norm = 0;   // global, of the accumulated gradient, before clipping (0 if not asked for)
-  double clip_factor = 1;     // of clip_norm
-  std::int64_t clipped_tensors = 0;  // by percentile_clip
-};
 
 struct TensorStats {
   RoleArray<kernels::ChangeStats> role;
@@ -86,15 +69,15 @@ class ModelMemory {
   // where gradients are accumulated in it.
   kernels::RoleView view(int tensor, Role role) const;
   bool is_frozen(int tensor) const;  // gradients of it are dropped
-  // Gradients of it are applied as they come: fold() must get that of each element once, zeros as well.
+  // Gradients of it are applied as they come: Step::fold() must get that of each element once, zeros as well.
   bool applies_at_once(int tensor) const;
   Ledger ledger() const;  // as memory_ledger's, and the workspace of updates
 
-  // Initial values, the host's, rounded with the parameters' noise of step 0; a compensation takes what that
-  // leaves. Ranges as in kernels/packed.h.
-  void initialize(int tensor, std::int64_t first, std::span<const float> values);
-  // What is stored as the parameter, without a compensation: what forward and backward read. `out` and, in
-  // fold(), `gradient` are memory of the device; the CPU's is the host's.
+  // Initial values, the host's, in fp32 or kernels::Values::bf16(...), rounded with the parameters' noise of
+  // step 0; a compensation takes what that leaves. Ranges as in kernels/packed.h.
+  void initialize(int tensor, std::int64_t first, const kernels::Values& values);
+  // What is stored as the parameter, without a compensation: what forward and backward read. `out` is memory
+  // of the device, and nothing but its elements' own alignment is asked of it; the CPU's is the host's.
   void decode(int tensor, std::int64_t first, std::span<float> out) const;
   void decode_bf16(int tensor, std::int64_t first, std::span<std::uint16_t> out) const;
   // The same from the tensor's first element on: where it is stored, if that is as fp32, or else decoded to
@@ -102,51 +85,19 @@ class ModelMemory {
   const float* decoded(int tensor, std::span<float> room) const;
   void read(int tensor, std::int64_t first, std::span<float> out) const;  // decodes for the host
 
-  // `step` >= 1 keys the noise and never repeats, failed steps included. The learning rate of the step must
-  // be known here where gradients are applied at once. Throws UsageError where it is negative, NaN or
-  // infinite, as commit() does; 0 is a rate.
-  void begin_step(std::uint32_t step, bool want_stats = false, bool want_watch = false,
-                  double learning_rate = kNoLearningRate);
-  // One contribution to the gradient of a range of one tensor in one microbatch. The last contribution of the
-  // last microbatch also yields the exact square sum of the range, and where gradients are clipped,
-  // UsageError is thrown for another one after it: microbatch K-1 comes last. After a failure nothing of it
-  // persists.
-  void fold(int tensor, std::int64_t first, std::span<const float> gradient, int microbatch,
-            int contribution = 0, bool is_last = true);
-  // The same with the same results, but the gradient may wait, and stays there as it is, for fold_waiting(),
-  // which folds all that wait (PackedKernels::fold_all). They are folded before another gradient of their
-  // tensor is, and by whatever looks at results: failed(), fail(), a gradient that is applied at once.
-  // commit() throws UsageError where some still wait; a step that is abandoned, or left for a checkpoint,
-  // drops them.
-  void fold_later(int tensor, std::int64_t first, std::span<const float> gradient, int microbatch,
-                  int contribution = 0, bool is_last = true);
-  void fold_waiting();
-  // Room for the loss of a microbatch, which the step fails for where it is not finite; until the next step.
-  kernels::LossResult* next_loss();
-  // Noise of the step under way, for other uses than rounding.
-  Noise noise(std::uint32_t tensor, std::uint32_t stream) const;
-  bool failed() const;  // waits for the work so far
+  // Throws UsageError where the learning rate is negative, NaN or infinite (0 is a rate), where the step's
+  // number was used already, and while another step is under way.
+  Step begin_step(const StepOptions& options = {});
   // From the next step on these tensors keep what they hold, as frozen ones do: gradients of them are
   // dropped.
   void leave_out(std::vector<int> tensors);
-  // Marks the step failed (a loss that is NaN, say).
-  void fail(const std::string& why);
-  // Clips, updates every tensor and empties the accumulators; or, after a failure, only empties them.
-  // Throws RunError where an updated parameter or state is not storable: something else is stored then, and
-  // no step begins before set_progress() says that a checkpoint was loaded.
-  StepReport commit(double learning_rate);
-  // Ends the step under way, if there is one, without an update: gradients are dropped, those that wait too,
-  // whose memory may be gone. The next step has a larger number. As after a failed step, a momentum that
-  // gradients were folded into is emptied, and what was applied at once stays. Throws as commit() does.
-  void abandon_step();
   std::uint32_t last_step() const;  // that was begun; 0 before the first
   // Updates applied so far: t of the bias corrections. Saved in checkpoints.
   std::int64_t updates() const;
   // The learning rate of the last update; kNoLearningRate where there was none. Saved in checkpoints.
   double last_learning_rate() const;
   // What a checkpoint restores beside codes and steps: the last step begun, the updates applied, and the
-  // learning rate of the last. A step under way is left: its gradients are dropped, but no momentum is
-  // emptied.
+  // learning rate of the last. Throws UsageError in a step.
   void set_progress(std::uint32_t step, std::int64_t updates, double last_learning_rate);
 
   // One safetensors file of codes, steps and progress, whole or not there. Memory of the same tensors,
@@ -172,8 +123,7 @@ class ModelMemory {
   std::vector<TensorStats> take_stats();
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  std::unique_ptr<MemoryState> state_;
 };
 
 }  // namespace lpmm

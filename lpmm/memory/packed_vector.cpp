@@ -30,14 +30,13 @@ PackedVector::operator std::vector<float>() const {
   return values;
 }
 
-void PackedVector::step(std::span<const float> gradient, double learning_rate) {
-  if (static_cast<std::int64_t>(gradient.size()) != size()) {
-    throw UsageError(fmt::format("a gradient of {} elements for {} weights", gradient.size(), size()));
+void PackedVector::step(const kernels::Values& gradient, std::optional<double> learning_rate) {
+  if (gradient.count != size()) {
+    throw UsageError(fmt::format("a gradient of {} elements for {} weights", gradient.count, size()));
   }
-  check_rate(learning_rate);
-  memory_.begin_step(memory_.last_step() + 1, false, false, learning_rate);
-  memory_.fold(0, 0, gradient, 0);
-  if (!memory_.commit(learning_rate).applied) {
+  Step step = memory_.begin_step({.learning_rate = learning_rate});
+  step.fold(0, 0, gradient, 0);
+  if (!std::move(step).commit().applied) {
     throw RunError(fmt::format("step {}: a gradient is NaN, infinite or above 2^120", memory_.last_step()));
   }
 }

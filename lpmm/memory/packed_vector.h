@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,10 +31,10 @@ class PackedVector {
   // The weights decoded to fp32, without a compensation, as forward reads them: a temporary, gone with the
   // expression that asked for it.
   operator std::vector<float>() const;  // NOLINT(google-explicit-constructor): it stands in for the vector
-  // One update by a gradient in the device's memory. Throws RunError where the gradient is not finite, and
-  // UsageError where the learning rate is negative, NaN or infinite; the weights are then as before.
-  void step(std::span<const float> gradient, double learning_rate);
-  void step(std::span<const float> gradient) { step(gradient, peak_rate(memory_.optimizer())); }
+  // One update by a gradient in the device's memory, at the optimizer's learning rate or another. Throws
+  // RunError where the gradient is not finite, and UsageError where the learning rate is negative, NaN or
+  // infinite; the weights are then as before.
+  void step(const kernels::Values& gradient, std::optional<double> learning_rate = {});
 
   // One safetensors file of codes, steps and state. A vector of the same size, preset, optimizer and seed
   // that loads it goes on to the bit; the learning rate may be another. load() throws RunError naming the

@@ -79,18 +79,19 @@ class ListProgram : public Program {
     return all + most;  // one at a time is reordered
   }
 
-  PendingLoss train(ModelMemory& memory, Buffers& buffers, const Batch& batch, int microbatch) override {
-    RunState run = begin(memory, &memory, buffers, &buffers, batch, microbatch);
-    run.loss = memory.next_loss();
+  PendingLoss train(const ModelMemory& memory, Step& step, Buffers& buffers, const Batch& batch,
+                    int microbatch) override {
+    RunState run = begin(memory, &step, buffers, &buffers, batch, microbatch);
+    run.loss = step.next_loss();
     if (batch.count != plan_->batch) {
       throw std::logic_error(
           fmt::format("a batch of {} images for a program built for {}", batch.count, plan_->batch));
     }
     try {
       forward_and_backward(run);
-      memory.fold_waiting();
+      step.fold_waiting();
     } catch (...) {
-      memory.abandon_step();  // gradients that wait may lie in what is given up now
+      step.fail("a microbatch that was not finished");  // its gradients that wait are still there
       throw;
     }
     return {run.loss, run.labels};
@@ -140,18 +141,23 @@ class ListProgram : public Program {
     }
   }
 
-  RunState begin(const ModelMemory& memory, ModelMemory* gradients, const Buffers& buffers,
-                 Buffers* proposals, const Batch& batch, int microbatch) {
+  RunState begin(const ModelMemory& memory, Step* step, const Buffers& buffers, Buffers* proposals,
+                 const Batch& batch, int microbatch) {
     if (batch.count < 1 || batch.count > plan_->batch || &memory.device() != plan_->device) {
       throw std::logic_error(fmt::format("a program for {} examples got {}, on {} device", plan_->batch,
                                          batch.count, &memory.device() == plan_->device ? "its" : "another"));
     }
     room_->allocate_all(*plan_->device);
-    return {*plan_->device,     memory,
-            gradients,          buffers,
-            proposals,          batch,
-            microbatch,         room_->arena(),
-            room_->workspace(), room_->host_workspace(),
+    return {*plan_->device,
+            memory,
+            step,
+            buffers,
+            proposals,
+            batch,
+            microbatch,
+            room_->arena(),
+            room_->workspace(),
+            room_->host_workspace(),
             room_->loss()};
   }
 

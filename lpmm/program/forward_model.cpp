@@ -49,8 +49,9 @@ class ProgramsByLength : public Program {
     for (const auto& [length, program] : programs_) most = std::max(most, program->largest_transient_bytes());
     return most;
   }
-  PendingLoss train(ModelMemory& memory, Buffers& buffers, const Batch& batch, int microbatch) override {
-    return of(batch).train(memory, buffers, batch, microbatch);
+  PendingLoss train(const ModelMemory& memory, Step& step, Buffers& buffers, const Batch& batch,
+                    int microbatch) override {
+    return of(batch).train(memory, step, buffers, batch, microbatch);
   }
   BatchResult evaluate(const ModelMemory& memory, const Buffers& buffers, const Batch& batch,
                        std::vector<float>* outputs) override {

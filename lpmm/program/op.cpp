@@ -20,8 +20,8 @@ std::byte* Op::waiting_data(const RunState& run) const {
   return plan->at(run, waiting);
 }
 void Op::fold_vector(RunState& run, int tensor, std::span<const float> gradient) const {
-  if (folds_later()) return run.gradients->fold_later(tensor, 0, gradient, run.microbatch);
-  run.gradients->fold(tensor, 0, gradient, run.microbatch);
+  if (folds_later()) return run.step->fold_later(tensor, 0, gradient, run.microbatch);
+  run.step->fold(tensor, 0, gradient, run.microbatch);
 }
 
 void hand_out(RunState& run, Compute compute, const std::byte* values, int channels, float* room) {

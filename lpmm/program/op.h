@@ -36,7 +36,7 @@ struct TensorUse {
 struct RunState {
   Device& device;
   const ModelMemory& memory;
-  ModelMemory* gradients;  // null in evaluation
+  Step* step;  // null in evaluation
   const Buffers& buffers;
   Buffers* proposals;  // null in evaluation
   const Batch& batch;

@@ -27,8 +27,8 @@ void PanelledWeight::Folder::fold(std::int64_t row, std::int64_t rows) {
   const std::int64_t done = (row + rows) * weight_.width_;
   const std::int64_t end = row + rows == weight_.rows_ ? done : done / kernels::kTile * kernels::kTile;
   if (end <= folded_) return;
-  run_.gradients->fold(weight_.tensor_, folded_, span_of(room_, end - folded_), run_.microbatch,
-                       contribution_, is_last_);
+  run_.step->fold(weight_.tensor_, folded_, span_of(room_, end - folded_), run_.microbatch, contribution_,
+                  is_last_);
   run_.device.copy(room_, room_ + (end - folded_), 4 * (done - end));
   folded_ = end;
 }

@@ -89,10 +89,11 @@ class Program {
                                                       // scratch, and what of it the host has
   // The largest piece of a parameter or of its gradient that exists in fp32 at once; part of the workspace.
   virtual std::int64_t largest_transient_bytes() const = 0;
-  // Forward and backward of one microbatch; gradients are folded into `memory` as they appear, those of norms
-  // and of biases of linear layers at the end where the device would rather have them together. Where it
-  // throws in the midst of that, the memory's step is abandoned.
-  virtual PendingLoss train(ModelMemory& memory, Buffers& buffers, const Batch& batch, int microbatch) = 0;
+  // Forward and backward of one microbatch; gradients are folded in `step`, which is one of `memory`, as they
+  // appear, those of norms and of biases of linear layers at the end where the device would rather have them
+  // together. Where it throws in the midst of that, the step has failed.
+  virtual PendingLoss train(const ModelMemory& memory, Step& step, Buffers& buffers, const Batch& batch,
+                            int microbatch) = 0;
   // Forward with running statistics; batch.count <= the program's batch. `outputs`, where it is not null,
   // gets what the last layer says of every example: logits of classes, a number, an embedding.
   virtual BatchResult evaluate(const ModelMemory& memory, const Buffers& buffers, const Batch& batch,

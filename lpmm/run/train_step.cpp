@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace lpmm {
@@ -17,41 +18,32 @@ double lap(Clock::time_point& from) {
   return seconds;
 }
 
-StepResult run_step(Program& program, ModelMemory& memory, Buffers& buffers, Prefetcher& batches,
-                    const StepOptions& options) {
-  StepResult result;
-  auto clock = Clock::now();
-  std::vector<PendingLoss> losses;
-  memory.begin_step(options.step, options.want_stats, options.want_watch, options.learning_rate);
-  buffers.begin();
-  for (int k = 0; k < memory.microbatches(); ++k) {
-    const Batch& batch = batches.next();
-    result.data_seconds += lap(clock);
-    losses.push_back(program.train(memory, buffers, batch, k));
-    result.compute_seconds += lap(clock);
-    if (options.after_microbatch) options.after_microbatch();
-  }
-  if (!memory.failed()) {
-    for (const PendingLoss& loss : losses) result.meter += loss.read();
-    if (const std::string buffer = buffers.failed_proposal(); !buffer.empty()) memory.fail(buffer);
-  }
-  result.compute_seconds += lap(clock);
-  result.report = memory.commit(options.learning_rate);
-  if (result.report.applied) buffers.commit();
-  result.update_seconds = lap(clock);
-  return result;
-}
-
 }  // namespace
 
 StepResult train_step(Program& program, ModelMemory& memory, Buffers& buffers, Prefetcher& batches,
-                      const StepOptions& options) {
-  try {
-    return run_step(program, memory, buffers, batches, options);
-  } catch (...) {
-    memory.abandon_step();
-    throw;
+                      const StepOptions& options, const std::function<void()>& after_microbatch) {
+  StepResult result;
+  auto clock = Clock::now();
+  std::vector<PendingLoss> losses;
+  Step step = memory.begin_step(options);
+  buffers.begin();
+  const Share share = step.share();
+  for (int k = share.first; k < share.first + share.count; ++k) {
+    const Batch& batch = batches.next();
+    result.data_seconds += lap(clock);
+    losses.push_back(program.train(memory, step, buffers, batch, k));
+    result.compute_seconds += lap(clock);
+    if (after_microbatch) after_microbatch();
   }
+  if (!step.failed()) {
+    for (const PendingLoss& loss : losses) result.meter += loss.read();
+    if (const std::string buffer = buffers.failed_proposal(); !buffer.empty()) step.fail(buffer);
+  }
+  result.compute_seconds += lap(clock);
+  result.report = std::move(step).commit();
+  if (result.report.applied) buffers.commit();
+  result.update_seconds = lap(clock);
+  return result;
 }
 
 }  // namespace lpmm

@@ -2,7 +2,6 @@
 // first NaN or Inf of a loss, a gradient or a statistic marks as failed changes nothing that persists.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 
 #include "lpmm/data/batch.h"
@@ -12,14 +11,6 @@
 
 namespace lpmm {
 
-struct StepOptions {
-  std::uint32_t step = 1;  // keys the noise: it never repeats
-  double learning_rate = 0;
-  bool want_stats = false;                 // count underflows
-  bool want_watch = false;                 // look at what the update is about to do
-  std::function<void()> after_microbatch;  // may look at the accumulators
-};
-
 struct StepResult {
   StepReport report;
   Meter meter;  // of all microbatches, where none failed
@@ -28,9 +19,9 @@ struct StepResult {
   double seconds() const { return data_seconds + compute_seconds + update_seconds; }
 };
 
-// Takes as many microbatches from `batches` as the memory expects; a failed step takes them all the same. One
-// that throws is abandoned: the memory's next step begins with nothing of it.
+// Takes the microbatches of the step's share from `batches`; a failed step takes them all the same.
+// `after_microbatch`, where it is not empty, may look at the accumulators.
 StepResult train_step(Program& program, ModelMemory& memory, Buffers& buffers, Prefetcher& batches,
-                      const StepOptions& options);
+                      const StepOptions& options, const std::function<void()>& after_microbatch = {});
 
 }  // namespace lpmm

@@ -134,7 +134,8 @@ struct Backend {
     Shared<FoldResult> result(device);
     const There role(device, s.roles[r]);
     const DeviceArray<float> src(device, x);
-    device.fold(role.view(), first, std::ssize(x), src.data(), fold_args(n), result.get());
+    const Fold fold = {role.view(), first, {src.data(), x.size()}, fold_args(n), result.get()};
+    device.fold({&fold, 1});
     s.failed |= !result.read().finite;
     s.square_sum = result.read().square_sum;
   }
@@ -466,8 +467,11 @@ TEST_P(PackedBytes, BeyondTheIndexesOf32Bits) {
       const RoleView view{codec, reinterpret_cast<std::uint8_t*>(codes.get()),
                           reinterpret_cast<std::uint16_t*>(steps.get()), kElements};
       const DeviceArray<float> src(*on, x), out(*on, x);
-      on->fold(view, kFirst, kCount, src.data(), fold_args({1, 2, 3, noise_stream(Role::kAccumulator, 1)}));
-      on->fold(view, kFirst, kCount, src.data(), fold_args({1, 2, 3, noise_stream(Role::kAccumulator, 2)}));
+      for (const std::uint32_t k : {1U, 2U}) {
+        const Fold fold = {
+            view, kFirst, {src.data(), x.size()}, fold_args({1, 2, 3, noise_stream(Role::kAccumulator, k)})};
+        on->fold({&fold, 1});
+      }
       on->decode(view, kFirst, kCount, out.data());
       decoded.push_back(out.values());
     }

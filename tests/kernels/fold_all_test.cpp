@@ -54,8 +54,7 @@ class FoldThere {
     f.accumulator = {of_.codec, codes_.data(), of_.codec.block == 0 ? nullptr : steps_.data(),
                      of_.first + of_.elements};
     f.first = of_.first;
-    f.count = of_.elements;
-    f.contribution = values_.data() + shift();
+    f.gradient = {values_.data() + shift(), static_cast<std::size_t>(of_.elements)};
     f.args = {.scale = 0.3F, .noise = {5, number_, round, 0}, .want_square_sum = of_.wants_sum};
     if (of_.is_counted) f.args.stats = &stats_;
     f.result = new (result_.get()) FoldResult;
@@ -89,10 +88,9 @@ std::vector<Folded> fold_twice(Device& device, const std::vector<FoldCase>& case
     std::vector<Fold> folds;
     for (const auto& one : all) folds.push_back(one->next(round));
     if (together) {
-      device.fold_all(folds);
+      device.fold(folds);
     } else {
-      for (const Fold& f : folds)
-        device.fold(f.accumulator, f.first, f.count, f.contribution, f.args, f.result);
+      for (const Fold& f : folds) device.fold({&f, 1});
     }
     device.synchronize();
   }
@@ -149,7 +147,7 @@ TEST_P(FoldAll, FailsWhereAValueIsBad) {
 }
 
 TEST_P(FoldAll, TakesAnyNumber) {
-  device().fold_all({});
+  device().fold({});
   for (const std::size_t count : {1U, 63U, 64U, 65U, 200U}) {
     std::vector<FoldCase> cases;
     for (std::size_t i = 0; i < count; ++i) {

@@ -21,11 +21,16 @@ inline bool encode(PackedDevice& device, const RoleView& dst, std::int64_t first
   return storable;
 }
 inline FoldResult fold(PackedDevice& device, const RoleView& accumulator, std::int64_t first,
-                       std::int64_t count, const float* contribution, const FoldArgs& args) {
+                       const Values& gradient, const FoldArgs& args) {
   FoldResult result;
-  device.fold(accumulator, first, count, contribution, args, &result);
+  const Fold fold = {accumulator, first, gradient, args, &result};
+  device.fold({&fold, 1});
   device.synchronize();
   return result;
+}
+inline FoldResult fold(PackedDevice& device, const RoleView& accumulator, std::int64_t first,
+                       std::int64_t count, const float* gradient, const FoldArgs& args) {
+  return fold(device, accumulator, first, {gradient, static_cast<std::size_t>(count)}, args);
 }
 inline double square_sum(PackedDevice& device, const RoleView& src, std::int64_t first, std::int64_t count) {
   double sum = 0;

@@ -127,8 +127,8 @@ TEST_P(BertTest, GradientsOfEveryTensorAreThoseOfTransformers) {
     config.set("recompute", recompute);
     Imported model(bert_hugging_face(), config, published_, device);
     Buffers none({}, model.device);
-    model.memory.begin_step(1);
-    model.model->build(3, Compute::kFp32, model.device)->train(model.memory, none, expected_.batch, 0);
+    Step step = model.memory.begin_step({1});
+    model.model->build(3, Compute::kFp32, model.device)->train(model.memory, step, none, expected_.batch, 0);
     for (int t = 0; t < model.memory.tensors(); ++t) {
       const std::string& name = model.memory.info(t).name;
       const bool is_of_head = name.find("classifier.") != std::string::npos;
@@ -220,8 +220,8 @@ TEST_P(BertTest, WhatItCannotReadIsSaid) {
   const auto embeds = make_model(tiny(0));
   ModelMemory memory(embeds->tensors(), make_policy("fp32"), {}, 1, 1, model.device);
   Buffers none({}, model.device);
-  memory.begin_step(1);
-  EXPECT_THROW(embeds->build(3, Compute::kFp32, model.device)->train(memory, none, expected_.batch, 0),
+  Step step = memory.begin_step({1});
+  EXPECT_THROW(embeds->build(3, Compute::kFp32, model.device)->train(memory, step, none, expected_.batch, 0),
                UsageError);
   EXPECT_THROW(embeds->build_inference(1, Compute::kFp32, model.device), UsageError);
 }

@@ -64,8 +64,8 @@ TEST_F(HuggingFaceTest, GradientsOfEveryTensorAreThoseOfPyTorch) {
   batch.tokens.assign(text.begin(), text.end() - 1);
   batch.labels.assign(text.begin() + 1, text.end());
   Buffers none({}, imported.device);
-  imported.memory.begin_step(1);
-  imported.model->build(1, Compute::kFp32, imported.device)->train(imported.memory, none, batch, 0);
+  Step step = imported.memory.begin_step({1});
+  imported.model->build(1, Compute::kFp32, imported.device)->train(imported.memory, step, none, batch, 0);
   for (int t = 0; t < imported.memory.tensors(); ++t) {
     const TensorInfo& info = imported.memory.info(t);
     const std::vector<float> want = values_of<float>(expected, info.name);

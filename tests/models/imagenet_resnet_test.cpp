@@ -115,7 +115,7 @@ TEST(ImagenetResNet, ComputesWhatTorchvisionDoes) {
     tiny.expect_logits(published_values(expected, prefix + "eval"));
     tiny.train(published_values(expected, prefix + "loss")[0]);
     EXPECT_EQ(tiny.expect_gradients(expected, prefix + "gradient."), 9);
-    tiny.memory.commit(0);
+    std::move(*tiny.step).commit();
     tiny.buffers.commit();
     for (std::size_t b = 0; b < tiny.buffers.infos().size(); ++b) {
       const std::string name = tiny.buffers.infos()[b].name;

@@ -100,9 +100,9 @@ struct PublishedImages {
   // One batch; the accumulators hold its gradient.
   void train(double wanted_loss) {
     buffers.begin();
-    memory.begin_step(1);
-    const double loss =
-        program->train(memory, buffers, batch, 0).read().loss_sum / static_cast<double>(kPublishedImages);
+    step.emplace(memory.begin_step({.learning_rate = 0}));
+    const double loss = program->train(memory, *step, buffers, batch, 0).read().loss_sum /
+                        static_cast<double>(kPublishedImages);
     EXPECT_NEAR(loss, wanted_loss, 1e-4 * loss);
   }
 
@@ -123,6 +123,7 @@ struct PublishedImages {
   std::unique_ptr<Device> device;
   std::unique_ptr<Model> model;
   ModelMemory memory;
+  std::optional<Step> step;
   Buffers buffers;
   std::unique_ptr<Program> program;
   Batch batch;

@@ -94,8 +94,8 @@ TEST_P(Fixture, GradientsOfEveryTensorAreThoseOfTheirLibrary) {
     batch.tokens.assign(text.begin(), text.end() - 1);
     batch.labels.assign(text.begin() + 1, text.end());
     Buffers none({}, model.device);
-    model.memory.begin_step(1);
-    model.model->build(1, Compute::kFp32, model.device)->train(model.memory, none, batch, 0);
+    Step step = model.memory.begin_step({1});
+    model.model->build(1, Compute::kFp32, model.device)->train(model.memory, step, none, batch, 0);
     for (int t = 0; t < model.memory.tensors(); ++t) {
       const std::string& name = model.memory.info(t).name;
       const std::vector<float> want = values_of<float>(expected, name), got = model.gradient(t);

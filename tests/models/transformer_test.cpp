@@ -148,8 +148,8 @@ TEST_F(TransformerTest, GradientsOfEveryTensorAreThoseOfTransformers) {
     config.set("recompute", recompute);
     Imported m = model(config, device);
     Buffers none({}, m.device);
-    m.memory.begin_step(1);
-    m.model->build(3, Compute::kFp32, m.device)->train(m.memory, none, expected_.batch, 0);
+    Step this_step = m.memory.begin_step({1});
+    m.model->build(3, Compute::kFp32, m.device)->train(m.memory, this_step, none, expected_.batch, 0);
     for (int t = 0; t < m.memory.tensors(); ++t) {
       const std::string& name = m.memory.info(t).name;
       expect_near_largest(m.gradient(t), values_of<float>(expected_.file, name), gradient_tolerance(m.device),
@@ -168,7 +168,7 @@ TEST_F(TransformerTest, MicrobatchesWeighByTheirLabels) {
   transformer_hugging_face().load(kTinyMarian, memory);
   Buffers none({}, *device);
   const auto program = m->build(1, Compute::kFp32, *device);
-  memory.begin_step(1);
+  Step this_step = memory.begin_step({1});
   for (int k = 0; k < 3; ++k) {
     const auto part = [&](const std::vector<std::int32_t>& all) {
       return std::vector<std::int32_t>(all.begin() + 16 * k, all.begin() + 16 * (k + 1));
@@ -181,7 +181,7 @@ TEST_F(TransformerTest, MicrobatchesWeighByTheirLabels) {
     one.labels = part(expected_.batch.labels);
     one.lengths = {expected_.batch.lengths[static_cast<std::size_t>(k)]};
     one.step_labels = 30;
-    program->train(memory, none, one, k);
+    program->train(memory, this_step, none, one, k);
   }
   for (int t = 0; t < memory.tensors(); ++t) {
     std::vector<float> got(static_cast<std::size_t>(memory.info(t).elements()));
@@ -206,9 +206,10 @@ TEST_F(TransformerTest, SameBitsForAnyThreads) {
     const auto program = m->build(3, Compute::kBf16, *device);
     std::vector<float> all;
     for (std::uint32_t step = 1; step <= 2; ++step) {
-      memory.begin_step(step);
-      all.push_back(static_cast<float>(program->train(memory, none, expected_.batch, 0).read().loss_sum));
-      memory.commit(0.01);
+      Step this_step = memory.begin_step({step, 0.01});
+      all.push_back(
+          static_cast<float>(program->train(memory, this_step, none, expected_.batch, 0).read().loss_sum));
+      std::move(this_step).commit();
     }
     for (int t = 0; t < memory.tensors(); ++t) {
       std::vector<float> v(static_cast<std::size_t>(memory.info(t).elements()));

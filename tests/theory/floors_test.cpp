@@ -220,15 +220,15 @@ TEST(FoldNoise, IsTheAccumulators) {
         std::vector<double> exact(kElements);
         for (float& x : mean) x = mean_spread * normal(random);
         memory.initialize(0, 0, result);
-        memory.begin_step(1);
+        Step this_step = memory.begin_step({1, 1});
         for (int k = 0; k < folds; ++k) {
           for (std::size_t i = 0; i < kElements; ++i) {
             gradient[i] = mean[i] + noise_spread * normal(random);
             exact[i] += static_cast<double>(gradient[i]) / folds;
           }
-          memory.fold(0, 0, gradient, static_cast<std::uint32_t>(k));
+          this_step.fold(0, 0, gradient, static_cast<std::uint32_t>(k));
         }
-        memory.commit(1);  // x = -accumulator
+        std::move(this_step).commit();  // x = -accumulator
         memory.decode(0, 0, result);
         double square = 0;
         for (std::size_t i = 0; i < kElements; ++i) square += std::pow(result[i] + exact[i], 2) / kElements;

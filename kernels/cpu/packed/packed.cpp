@@ -26,6 +26,13 @@ NextSteps steps_for(Pool& pool, const RoleView& dst, const float* src) {
   return next;
 }
 
+// The fp32 values of a gradient, `count` from element `at` on: where they are, or widened to `room`.
+const float* floats_of(const Values& gradient, std::int64_t at, std::int64_t count, float* room) {
+  if (gradient.type == Compute::kFp32) return static_cast<const float*>(gradient.data) + at;
+  tile_kernels().from_bf16(static_cast<const std::uint16_t*>(gradient.data) + at, count, room);
+  return room;
+}
+
 }  // namespace
 
 void encode(Pool& pool, const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
@@ -91,8 +98,11 @@ void decode_rows(Pool& pool, const RoleView& src, std::int64_t width, const std:
   });
 }
 
-void fold(Pool& pool, const RoleView& accumulator, std::int64_t first, std::int64_t count,
-          const float* contribution, const FoldArgs& args, FoldResult* result) {
+void fold(Pool& pool, const Fold& fold) {
+  const RoleView& accumulator = fold.accumulator;
+  const Values& gradient = fold.gradient;
+  const FoldArgs& args = fold.args;
+  const std::int64_t first = fold.first, count = gradient.count;
   const bool in_momentum = is_stream_of(args.noise.stream, Role::kMomentum);
   const TileKernels& kernels = tile_kernels();
   const Cut cut(count, piece_of_blocks(accumulator.codec));
@@ -106,19 +116,29 @@ void fold(Pool& pool, const RoleView& accumulator, std::int64_t first, std::int6
                               ? kernels.fused_fold(accumulator.codec)
                               : nullptr;
   const auto fold_fused = [&](std::size_t, std::int64_t at, std::int64_t n) {
-    return fused == nullptr ? 0 : fused(accumulator, at, n, contribution + (at - first), args, sums_from(at));
+    if (fused == nullptr) return std::int64_t{0};
+    const std::int64_t most = gradient.type == Compute::kFp32 ? n : kTile;  // that are widened at once
+    std::int64_t done = 0;
+    for (std::int64_t ready = 0; done == ready && done < n;) {
+      const std::int64_t now = std::min(most, n - done);
+      float* room = scratch().values[Role::kAccumulator].data();
+      const float* addend = floats_of(gradient, at + done - first, now, room);
+      done += fused(accumulator, at + done, now, addend, args, sums_from(at + done));
+      ready += now;
+    }
+    return done;
   };
   const auto fold_tile = [&](std::size_t run, std::int64_t at, std::int64_t n) {
     Scratch& s = scratch();
     const TileView t = tile_of(accumulator, at, n);
     float* sum = s.values[Role::kParameter].data();
     decode_tile(t, sum);
-    const float* addend = contribution + (at - first);
+    float* room = s.values[Role::kAccumulator].data();
+    const float* addend = floats_of(gradient, at - first, n, room);
     if (t.count != t.padded) {
-      float* padded = s.values[Role::kAccumulator].data();
-      std::memcpy(padded, addend, static_cast<std::size_t>(4 * n));
-      zero_padding(padded, t);
-      addend = padded;
+      if (addend != room) std::memcpy(room, addend, static_cast<std::size_t>(4 * n));
+      zero_padding(room, t);
+      addend = room;
     }
     kernels.add_scaled(sum, addend, args.scale, t.padded);
     if (args.want_square_sum) kernels.square_sums(sum, t.padded, sums_from(at));
@@ -129,7 +149,7 @@ void fold(Pool& pool, const RoleView& accumulator, std::int64_t first, std::int6
   };
   for_each_tile(pool, cut, first, count, fold_fused, fold_tile);
   if (args.stats != nullptr) sum_in_order(stats, args.stats);
-  if (result != nullptr) *result = {finite, sum_as_tree(squares.data(), std::ssize(squares))};
+  if (fold.result != nullptr) *fold.result = {finite, sum_as_tree(squares.data(), std::ssize(squares))};
 }
 
 void square_sum(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count, double* sum) {

@@ -52,12 +52,12 @@ __global__ void __launch_bounds__(kFusedThreads) sum_stored(SumUnits args) {
 constexpr std::int64_t kMostUnitsOfSmall = 16;
 constexpr std::int64_t kSmallFoldBytes = kFoldBytes + kMostUnitsOfSmall * std::int64_t{sizeof(double)};
 struct SmallFolds {
-  PlainFold of[64];
+  PlainFold<float> of[64];
 };
 static_assert(sizeof(SmallFolds) <= 4096);
 __global__ void __launch_bounds__(kFusedThreads) fold_small(SmallFolds folds) {
   begin_kernel();
-  const PlainFold& fold = folds.of[blockIdx.x];
+  const PlainFold<float>& fold = folds.of[blockIdx.x];
   const std::int64_t units = pieces_of(fold.count);
   const bool wants_sum = fold.sums.to != nullptr;
   double* const sums = sums_of_warps() + kWarpsOfBlock;  // the first thread's
@@ -69,12 +69,13 @@ __global__ void __launch_bounds__(kFusedThreads) fold_small(SmallFolds folds) {
 }
 
 using FoldKernel = void (*)(FoldUnits);
+template <class From>
 FoldKernel fold_kernel(const Codec& codec, bool wants_sum) {
   FoldKernel found = nullptr;
   each_number<static_cast<int>(std::size(kFolded))>([&](auto number) {
     using Of = Stored<kFolded[number]>;
     if (!fused::serves(Of::kCodec, codec)) return;
-    found = wants_sum ? fold_units<Of, true> : fold_units<Of, false>;
+    found = wants_sum ? fold_units<Of, true, From> : fold_units<Of, false, From>;
   });
   return found;
 }
@@ -131,34 +132,42 @@ bool is_plain(const Fold& fold) {
   return fold.accumulator.codec.format.map == Map::kFp32;
 }
 bool is_small(const Fold& fold) {
-  return is_plain(fold) && fold.args.stats == nullptr && fold.count > 0 &&
-         pieces_of(fold.count) <= kMostUnitsOfSmall;
+  const kernels::Values& gradient = fold.gradient;
+  return is_plain(fold) && gradient.type == Compute::kFp32 && fold.args.stats == nullptr &&
+         gradient.count > 0 && pieces_of(gradient.count) <= kMostUnitsOfSmall;
 }
-PlainFold plain_of(const Fold& fold) {
+template <class From>
+PlainFold<From> plain_of(const Fold& fold) {
   auto* const stored = reinterpret_cast<float*>(fold.accumulator.codes) + fold.first;
-  return {stored,          fold.contribution, fold.count,
-          fold.args.scale, fold.finite(),     {nullptr, nullptr, fold.square_sum()}};
+  return {stored,        static_cast<const From*>(fold.gradient.data), fold.gradient.count, fold.args.scale,
+          fold.finite(), {nullptr, nullptr, fold.square_sum()}};
+}
+
+// Of a gradient of `From`.
+template <class From>
+bool fold_from(const Fold& of, Arrivals& arrivals, Stream stream) {
+  const std::int64_t units = pieces_of(of.gradient.count);
+  if (units == 0) return false;
+  double* const to = of.square_sum();
+  if (is_plain(of)) {
+    launch_sums(to == nullptr ? fold_plain<From, false> : fold_plain<From, true>, units, plain_of<From>(of),
+                to, arrivals, stream);
+    return true;
+  }
+  const FoldKernel kernel = fold_kernel<From>(of.accumulator.codec, to != nullptr);
+  if (kernel == nullptr || of.first % kGroup != 0 || !is_aligned(of.gradient.data, kColumns * sizeof(From))) {
+    return false;
+  }
+  const FoldUnits of_units = {cuda::make_fold(of, device_table), {}};
+  launch_sums(kernel, blocks_of(units), of_units, to, arrivals, stream);
+  return true;
 }
 
 }  // namespace
 
 bool fold(const Fold& of, Arrivals& arrivals, Stream stream) {
-  const std::int64_t units = pieces_of(of.count);
-  if (units == 0) return false;
-  double* const to = of.square_sum();
-  if (is_plain(of)) {
-    launch_sums(to == nullptr ? fold_plain<false> : fold_plain<true>, units, plain_of(of), to, arrivals,
-                stream);
-    return true;
-  }
-  const FoldKernel kernel = fold_kernel(of.accumulator.codec, to != nullptr);
-  if (kernel == nullptr || of.first % kGroup != 0 || !is_aligned(of.contribution, sizeof(FourFloats)))
-    return false;
-  const FoldUnits of_units = {cuda::make_fold(of.accumulator, of.first, of.count, of.contribution,
-                                              of.args.scale, of.args.noise, of.finite(), device_table),
-                              {}};
-  launch_sums(kernel, blocks_of(units), of_units, to, arrivals, stream);
-  return true;
+  return of.gradient.type == Compute::kFp32 ? fold_from<float>(of, arrivals, stream)
+                                            : fold_from<std::uint16_t>(of, arrivals, stream);
 }
 
 void square_sum(const RoleView& src, std::int64_t first, std::int64_t count, double* sum, Arrivals& arrivals,
@@ -182,7 +191,7 @@ bool decode_bf16(const RoleView& src, std::int64_t first, std::int64_t count, st
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 
-void CudaDevice::fold_all(std::span<const Fold> folds) {
+void CudaDevice::fold(std::span<const Fold> folds) {
   fast::SmallFolds small = {};
   std::size_t count = 0;
   const auto launch_small = [&] {
@@ -190,11 +199,11 @@ void CudaDevice::fold_all(std::span<const Fold> folds) {
            fast::kSmallFoldBytes, stream(), small);
   };
   for (const Fold& f : folds) {
-    if (!fast::is_small(f)) {
-      fold(f.accumulator, f.first, f.count, f.contribution, f.args, f.result);
+    if (folds.size() == 1 || !fast::is_small(f)) {
+      fold_alone(f);
       continue;
     }
-    small.of[count++] = fast::plain_of(f);
+    small.of[count++] = fast::plain_of<float>(f);
     if (count == std::size(small.of)) launch_small();
   }
   launch_small();

@@ -12,6 +12,22 @@ namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 struct alignas(8) FourHalves {
   std::uint16_t x[kColumns];
 };
+// A gradient's values, aligned for it where four are read.
+LPMM_DEVICE float widened(float x) {
+  return x;
+}
+LPMM_DEVICE float widened(std::uint16_t x) {
+  return bf16_to_float(x);
+}
+LPMM_DEVICE FourFloats four_of(const float* from) {
+  return *reinterpret_cast<const FourFloats*>(from);
+}
+LPMM_DEVICE FourFloats four_of(const std::uint16_t* from) {
+  const FourHalves halves = *reinterpret_cast<const FourHalves*>(from);
+  FourFloats floats;
+  LPMM_UNROLL for (int i = 0; i < kColumns; ++i) floats.x[i] = bf16_to_float(halves.x[i]);
+  return floats;
+}
 
 // ---- folds and square sums -------------------------------------------------------------------------------
 inline constexpr int kWarpsOfBlock = kFusedThreads / kWarp;
@@ -81,8 +97,9 @@ struct ReadStep {
       : down(step > kMostStep ? step * 0x1p-64F : step), up(step > kMostStep ? 0x1p64F : 1.0F) {}
 };
 
-// A unit of a warp. The usual one is whole, its steps are at most kMostStep and all it makes can be stored.
-template <class Of, bool kIsUsual>
+// A unit of a warp, from a gradient of `From`. The usual one is whole, its steps are at most kMostStep and
+// all it makes can be stored.
+template <class Of, class From, bool kIsUsual>
 class UnitFold {
  public:
   LPMM_DEVICE UnitFold(const FoldUnits& fold, std::uint32_t unit, int lane)
@@ -126,7 +143,7 @@ class UnitFold {
 
   LPMM_DEVICE void add(const FoldUnits& fold, const Given& given) {
     const std::int64_t first = std::int64_t{group_} * kGroup + kColumns * column_ - fold.job.first;
-    const auto* contribution = global(fold.job.contribution) + first;
+    const auto* gradient = global(static_cast<const From*>(fold.job.gradient)) + first;
     const std::int64_t rest = fold.job.end - fold.job.first - first;
     Words<Of::kBits> words;
     LPMM_UNROLL for (int pair = 0; pair < kPairs; ++pair) words.load(slot_.codes, group_, column_, pair);
@@ -138,13 +155,13 @@ class UnitFold {
       const typename Of::Reader reader(kIsUsual ? bf16_to_float(step_[Of::part_of(j)]) : step.down, given);
       const auto row = reader.read(words, j);
       FourFloats addend = {};
-      if constexpr (kIsUsual) addend = *reinterpret_cast<const FourFloats*>(contribution + kSumLanes * j);
+      if constexpr (kIsUsual) addend = four_of(gradient + kSumLanes * j);
       LPMM_UNROLL for (int i = 0; i < kColumns; ++i) {
         float held = reader.value(row, i);
         if constexpr (!kIsUsual) {
           const bool is_here = rest > kSumLanes * j + i;
           held = is_here ? held * step.up : 0.0F;
-          addend.x[i] = is_here ? contribution[kSumLanes * j + i] : 0.0F;
+          addend.x[i] = is_here ? widened(gradient[kSumLanes * j + i]) : 0.0F;
         }
         const float x = held + fold.job.scale * addend.x[i];
         values_[kColumns * j + i] = x;
@@ -205,7 +222,7 @@ LPMM_DEVICE void sum_warps(const BlockSums& to) {
   sum_blocks(to, sum, sums_of_warps());
 }
 
-template <class Of, bool kWantsSum>
+template <class Of, bool kWantsSum, class From>
 __global__ void __launch_bounds__(kFusedThreads) fold_units(FoldUnits fold) {
   begin_kernel();
   const Given given = given_with_tables<Of>(fold.given);
@@ -213,27 +230,29 @@ __global__ void __launch_bounds__(kFusedThreads) fold_units(FoldUnits fold) {
   const std::uint32_t warp = threadIdx.x / kWarp, unit = blockIdx.x * kWarpsOfBlock + warp;
   const std::int64_t rest = fold.job.end - fold.job.first - unit * kUnit;
   double* const sum = kWantsSum ? sums_of_warps() + warp : nullptr;
-  const bool is_done = rest >= kUnit && UnitFold<Of, true>(fold, unit, lane).run(fold, given, sum);
-  if (!is_done) UnitFold<Of, false>(fold, unit, lane).run(fold, given, sum);
+  const bool is_done = rest >= kUnit && UnitFold<Of, From, true>(fold, unit, lane).run(fold, given, sum);
+  if (!is_done) UnitFold<Of, From, false>(fold, unit, lane).run(fold, given, sum);
   if constexpr (kWantsSum) sum_warps(fold.sums);
 }
 
 // The fold of an fp32 accumulator.
+template <class From>
 struct PlainFold {
   float* stored;
-  const float* contribution;
+  const From* gradient;
   std::int64_t count;
   float scale;
   bool* finite;
   BlockSums sums;
 };
 // A unit by a block; it need not be whole. Returns its sum, where that is wanted.
-LPMM_DEVICE double fold_plain_unit(const PlainFold& fold, std::int64_t unit, bool wants_sum) {
+template <class From>
+LPMM_DEVICE double fold_plain_unit(const PlainFold<From>& fold, std::int64_t unit, bool wants_sum) {
   const std::int64_t first = unit * kUnit + first_of_thread();
   float x[kRows];
   LPMM_UNROLL for (int j = 0; j < kRows; ++j) {
     const std::int64_t at = first + kSumLanes * j;
-    x[j] = at < fold.count ? global(fold.stored)[at] + fold.scale * global(fold.contribution)[at] : 0.0F;
+    x[j] = at < fold.count ? global(fold.stored)[at] + fold.scale * widened(global(fold.gradient)[at]) : 0.0F;
   }
   bool is_fine = true;
   LPMM_UNROLL for (int j = 0; j < kRows; ++j) {
@@ -245,8 +264,8 @@ LPMM_DEVICE double fold_plain_unit(const PlainFold& fold, std::int64_t unit, boo
   return wants_sum ? sum_of_unit(x, sums_of_warps()) : 0;
 }
 // A block for a unit.
-template <bool kWantsSum>
-__global__ void __launch_bounds__(kFusedThreads) fold_plain(PlainFold fold) {
+template <class From, bool kWantsSum>
+__global__ void __launch_bounds__(kFusedThreads) fold_plain(PlainFold<From> fold) {
   begin_kernel();
   const double sum = fold_plain_unit(fold, blockIdx.x, kWantsSum);
   if constexpr (kWantsSum) sum_blocks(fold.sums, sum, sums_of_warps());

@@ -336,17 +336,12 @@ void CudaDevice::decode_rows(const RoleView& src, std::int64_t width, const std:
                    stream());
 }
 
-void CudaDevice::fold(const RoleView& accumulator, std::int64_t first, std::int64_t count,
-                      const float* contribution, const FoldArgs& args, FoldResult* result) {
-  if (args.stats != nullptr) {
-    return fold_counted(*this, host_, accumulator, first, count, contribution, args, result);
-  }
-  const Fold of = {accumulator, first, count, contribution, args, result};
-  if (fast::fold(of, arrivals_, stream())) return;
-  const FoldJob job = cuda::make_fold(accumulator, first, count, contribution, args.scale, args.noise,
-                                      of.finite(), device_table);
-  begin(of.finite(), stream());
-  if (of.square_sum() != nullptr) run_sums(cuda::make_folded_sum(job), of.square_sum(), stream());
+void CudaDevice::fold_alone(const Fold& fold) {
+  if (fold.args.stats != nullptr) return fold_counted(*this, host_, fold);
+  if (fast::fold(fold, arrivals_, stream())) return;
+  const FoldJob job = cuda::make_fold(fold, device_table);
+  begin(fold.finite(), stream());
+  if (fold.square_sum() != nullptr) run_sums(cuda::make_folded_sum(job), fold.square_sum(), stream());
   run(job, stream());
 }
 

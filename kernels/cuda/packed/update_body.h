@@ -82,10 +82,14 @@ struct EncodeJob : Job {
 };
 
 struct FoldJob : Job {
-  const float* contribution = nullptr;
+  const void* gradient = nullptr;
+  bool is_bf16 = false;
   float scale = 1;
   LPMM_HD float sum(std::int64_t element) const {
-    return load_value(slots[0], element) + scale * contribution[element - first];
+    const std::int64_t i = element - first;
+    const float addend = is_bf16 ? bf16_to_float(static_cast<const std::uint16_t*>(gradient)[i])
+                                 : static_cast<const float*>(gradient)[i];
+    return load_value(slots[0], element) + scale * addend;
   }
   LPMM_HD bool load(std::int64_t element, float* values) const {
     values[0] = sum(element);
@@ -386,18 +390,17 @@ inline EncodeJob make_encode(const RoleView& dst, std::int64_t first, std::int64
   return job;
 }
 
-inline FoldJob make_fold(const RoleView& accumulator, std::int64_t first, std::int64_t count,
-                         const float* contribution, float scale, const Noise& noise, bool* storable,
-                         TableOf table_of) {
+inline FoldJob make_fold(const Fold& fold, TableOf table_of) {
   FoldJob job;
-  job.slots[0] = make_slot(accumulator, table_of, noise);
-  job.slots[0].is_accumulator = !is_stream_of(noise.stream, Role::kMomentum);
-  job.first = first;
-  job.end = first + count;
-  job.unit = unit_of(accumulator);
-  job.storable = storable;
-  job.contribution = contribution;
-  job.scale = scale;
+  job.slots[0] = make_slot(fold.accumulator, table_of, fold.args.noise);
+  job.slots[0].is_accumulator = !is_stream_of(fold.args.noise.stream, Role::kMomentum);
+  job.first = fold.first;
+  job.end = fold.first + fold.gradient.count;
+  job.unit = unit_of(fold.accumulator);
+  job.storable = fold.finite();
+  job.gradient = fold.gradient.data;
+  job.is_bf16 = fold.gradient.type == Compute::kBf16;
+  job.scale = fold.args.scale;
   return job;
 }
 

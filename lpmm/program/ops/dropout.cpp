@@ -35,10 +35,10 @@ OpDropout::OpDropout(std::uint32_t ordinal, double probability)
       scale_(static_cast<float>(0x1p16 / (0x1p16 - threshold_))) {}
 
 kernels::Dropout OpDropout::of(const RunState& run) const {
-  if (run.gradients == nullptr) return {};
+  if (run.step == nullptr) return {};
   const auto stream =
       static_cast<std::uint32_t>(Stream::kDropout) | static_cast<std::uint32_t>(run.microbatch) << 4;
-  return {run.memory.noise(ordinal_, stream), threshold_, scale_};
+  return {run.step->noise(ordinal_, stream), threshold_, scale_};
 }
 
 Value dropout(ProgramBuilder& b, Value x, double probability) {

@@ -55,7 +55,7 @@ class PrependOp : public Op {
                           .columns = width_,
                           .dy = room.first,
                           .bias_gradient = room.token});
-    run.gradients->fold(token_, 0, span_of(room.token, width_), run.microbatch);
+    run.step->fold(token_, 0, span_of(room.token, width_), run.microbatch);
   }
 
  private:

@@ -83,9 +83,9 @@ std::vector<double> slow_errors(const std::vector<std::string>& specs, int steps
     std::vector<float> gradient = normal_values(tensors[0].elements(), 10 + static_cast<std::uint64_t>(s), 1);
     for (std::size_t i = 0; i < elements; ++i) gradient[i] = sizes[i] * (gradient[i] + 0.02F);
     for (const auto& memory : all) {
-      memory->begin_step(static_cast<std::uint32_t>(s));
-      memory->fold(0, 0, gradient, 0);
-      EXPECT_TRUE(memory->commit(1e-6).applied);
+      Step step = memory->begin_step({static_cast<std::uint32_t>(s), 1e-6});
+      step.fold(0, 0, gradient, 0);
+      EXPECT_TRUE(std::move(step).commit().applied);
     }
   }
   std::vector<double> errors;

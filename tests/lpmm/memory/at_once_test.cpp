@@ -44,7 +44,7 @@ Policy in_fp32(std::string_view preset) {
 
 // Tensors last to first, as backward reaches them, in ranges of at most `range` elements.
 void run_step(ModelMemory& memory, std::uint32_t step, std::int64_t range) {
-  memory.begin_step(step, step == 3, false, kRate * step);
+  Step this_step = memory.begin_step({step, kRate * step, step == 3});
   for (int i = memory.tensors() - 1; i >= 0; --i) {
     const std::vector<float> gradient = gradient_of(memory, i, step, 0);
     const std::vector<float> kept = gradient;
@@ -52,11 +52,11 @@ void run_step(ModelMemory& memory, std::uint32_t step, std::int64_t range) {
     for (std::int64_t at = 0; at < n; at += range) {
       const auto of_range = std::span(gradient).subspan(static_cast<std::size_t>(at),
                                                         static_cast<std::size_t>(std::min(range, n - at)));
-      memory.fold(i, at, of_range, 0);
+      this_step.fold(i, at, of_range, 0);
     }
     EXPECT_EQ(gradient, kept);
   }
-  ASSERT_TRUE(memory.commit(kRate * step).applied);
+  ASSERT_TRUE(std::move(this_step).commit().applied);
 }
 
 // What is stored after some steps.
@@ -102,16 +102,16 @@ void expect_stop_at(float bad) {
   initialize(memory);
   run_step(memory, 1, 1 << 20);
   const Bytes before = stored_bytes(memory);
-  memory.begin_step(2, false, false, kRate);
+  Step this_step = memory.begin_step({2, kRate});
   std::vector<float> gradient = gradient_of(memory, 0, 2, 0);
-  memory.fold(2, 0, gradient_of(memory, 2, 2, 0), 0);
-  memory.fold(kTied, 0, gradient_of(memory, kTied, 2, 0), 0);
+  this_step.fold(2, 0, gradient_of(memory, 2, 2, 0), 0);
+  this_step.fold(kTied, 0, gradient_of(memory, kTied, 2, 0), 0);
   gradient[5000] = bad;
-  memory.fold(0, 0, std::span(gradient).first(kernels::kTile), 0);
+  this_step.fold(0, 0, std::span(gradient).first(kernels::kTile), 0);
   const Bytes half = stored_bytes(memory);
-  memory.fold(0, kernels::kTile, std::span(gradient).subspan(kernels::kTile), 0);
-  memory.fold(3, 0, gradient_of(memory, 3, 2, 0), 0);
-  const StepReport report = memory.commit(kRate);
+  this_step.fold(0, kernels::kTile, std::span(gradient).subspan(kernels::kTile), 0);
+  this_step.fold(3, 0, gradient_of(memory, 3, 2, 0), 0);
+  const StepReport report = std::move(this_step).commit();
   EXPECT_FALSE(report.applied);
   EXPECT_EQ(report.failed_tensor, "a.weight");
   EXPECT_EQ(memory.updates(), 1);
@@ -133,10 +133,10 @@ TEST(AtOnce, ALossThatIsNotFiniteStopsAllOfIt) {
   ModelMemory memory(kLayers, at_once("lpmm"), adamw(), 5, 1, device);
   initialize(memory);
   const Bytes before = stored_bytes(memory);
-  memory.begin_step(1, false, false, kRate);
-  memory.next_loss()->sum = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < memory.tensors(); ++i) memory.fold(i, 0, gradient_of(memory, i, 1, 0), 0);
-  EXPECT_EQ(memory.commit(kRate).failed_tensor, "the loss");
+  Step this_step = memory.begin_step({1, kRate});
+  this_step.next_loss()->sum = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < memory.tensors(); ++i) this_step.fold(i, 0, gradient_of(memory, i, 1, 0), 0);
+  EXPECT_EQ(std::move(this_step).commit().failed_tensor, "the loss");
   EXPECT_TRUE(stored_bytes(memory) == before);
 }
 
@@ -144,13 +144,14 @@ TEST(AtOnce, WhatCannotBeStoredEndsTheRun) {
   CpuDevice device(1);
   ModelMemory memory(kLayers, at_once("lpmm"), adamw(), 5, 1, device);
   initialize(memory);
-  memory.begin_step(1, false, false, kRate);
+  Step this_step = memory.begin_step({1, kRate});
   for (int i = 0; i < memory.tensors(); ++i) {
     const float gradient = i == 2 ? 1e30F : 0.0F;
-    memory.fold(i, 0, std::vector<float>(static_cast<std::size_t>(memory.info(i).elements()), gradient), 0);
+    this_step.fold(i, 0, std::vector<float>(static_cast<std::size_t>(memory.info(i).elements()), gradient),
+                   0);
   }
-  EXPECT_THROW(memory.commit(kRate), RunError);
-  EXPECT_THROW(memory.begin_step(2, false, false, kRate), UsageError);
+  EXPECT_THROW(std::move(this_step).commit(), RunError);
+  EXPECT_THROW(memory.begin_step({2, kRate}), UsageError);
 }
 
 void expect_refusal(const std::function<void()>& body, const std::string& why) {
@@ -186,10 +187,9 @@ TEST(AtOnce, RefusesWhatNeedsAllGradientsFirst) {
   expect_refusal([&] { make(both, OptimizerConfig(), 1); }, "momentum");
   expect_refusal([&] { make(other, adamw(), 1); }, "only tied tensors may");
   ModelMemory memory(kLayers, at_once("lpmm"), adamw(), 5, 1, device);
-  expect_refusal([&] { memory.begin_step(1); }, "learning rate");
-  memory.begin_step(1, false, false, kRate);
+  Step this_step = memory.begin_step({1, kRate});
   const std::vector<float> values(1000);
-  expect_refusal([&] { memory.fold(0, 128, values, 0); }, "multiples of 256");
+  expect_refusal([&] { this_step.fold(0, 128, values, 0); }, "multiples of 256");
 }
 
 }  // namespace

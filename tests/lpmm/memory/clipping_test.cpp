@@ -42,9 +42,9 @@ TEST(Clipping, CutsToThePercentileOfTheLastHundredNorms) {
     const double factor = norm < sorted[5] ? 1 : sorted[5] / norm;
 
     memory.initialize(0, 0, std::vector<float>(16));
-    memory.begin_step(t);
-    memory.fold(0, 0, g, 0);
-    const StepReport report = memory.commit(1);
+    Step this_step = memory.begin_step({t, 1});
+    this_step.fold(0, 0, g, 0);
+    const StepReport report = std::move(this_step).commit();
     ASSERT_TRUE(report.applied);
     EXPECT_NEAR(report.gradient_norm, norm, 1e-9 * norm);
     EXPECT_EQ(report.clip_factor, 1);
@@ -93,10 +93,10 @@ TEST(Clipping, TheCommonNormIsOfWhatHistoriesLeave) {
   const auto step = [&](std::uint32_t t, float a, float b) {
     memory.initialize(0, 0, std::vector<float>{0});
     memory.initialize(1, 0, std::vector<float>{0});
-    memory.begin_step(t);
-    memory.fold(0, 0, std::vector<float>{a}, 0);
-    memory.fold(1, 0, std::vector<float>{b}, 0);
-    return memory.commit(1);
+    Step this_step = memory.begin_step({t, 1});
+    this_step.fold(0, 0, std::vector<float>{a}, 0);
+    this_step.fold(1, 0, std::vector<float>{b}, 0);
+    return std::move(this_step).commit();
   };
   const auto weight = [&](int i) {
     std::vector<float> w(1);
@@ -113,9 +113,9 @@ TEST(Clipping, TheCommonNormIsOfWhatHistoriesLeave) {
   EXPECT_FLOAT_EQ(weight(1), -1);
   // Both within their histories but for the norm.
   ModelMemory other({{"a", {1, 1}}}, make_policy("fp32"), clipped(50, 2), 1, 1, device);
-  other.begin_step(1);
-  other.fold(0, 0, std::vector<float>{3}, 0);
-  report = other.commit(1);
+  Step this_step = other.begin_step({1, 1});
+  this_step.fold(0, 0, std::vector<float>{3}, 0);
+  report = std::move(this_step).commit();
   EXPECT_EQ(report.clipped_tensors, 0);
   EXPECT_NEAR(report.clip_factor, 2.0 / 3, 1e-6);
 }
@@ -135,7 +135,7 @@ std::vector<float> after_steps(Device& device, std::string_view preset) {
     memory.initialize(i, 0, normal_values(memory.info(i).elements(), static_cast<std::uint32_t>(i), 0.1F));
   }
   for (std::uint32_t t = 1; t <= 12; ++t) {
-    memory.begin_step(t);
+    Step this_step = memory.begin_step({t, 0.01});
     for (int k = 0; k < 2; ++k) {
       for (int i = 0; i < memory.tensors(); ++i) {
         const std::int64_t n = memory.info(i).elements(), cut = std::min<std::int64_t>(n, 4096);
@@ -143,12 +143,12 @@ std::vector<float> after_steps(Device& device, std::string_view preset) {
         const DeviceMemory room = device.allocate(4 * n);
         device.upload(room.get(), g.data(), 4 * n);
         const auto* values = reinterpret_cast<const float*>(room.get());
-        memory.fold(i, 0, {values, static_cast<std::size_t>(cut)}, k);
-        if (cut < n) memory.fold(i, cut, {values + cut, static_cast<std::size_t>(n - cut)}, k);
+        this_step.fold(i, 0, {values, static_cast<std::size_t>(cut)}, k);
+        if (cut < n) this_step.fold(i, cut, {values + cut, static_cast<std::size_t>(n - cut)}, k);
         device.synchronize();
       }
     }
-    EXPECT_TRUE(memory.commit(0.01).applied);
+    EXPECT_TRUE(std::move(this_step).commit().applied);
   }
   for (int i = 0; i < memory.tensors(); ++i) {
     std::vector<float> w(static_cast<std::size_t>(memory.info(i).elements()));
@@ -176,9 +176,9 @@ TEST(Clipping, AFailedStepLeavesTheHistory) {
   const auto step = [&](std::uint32_t t, float bad) {
     std::vector<float> g = normal_values(16, t, 1);
     g[3] += bad;
-    memory.begin_step(t);
-    memory.fold(0, 0, g, 0);
-    return memory.commit(0.1).applied;
+    Step this_step = memory.begin_step({t, 0.1});
+    this_step.fold(0, 0, g, 0);
+    return std::move(this_step).commit().applied;
   };
   EXPECT_TRUE(step(1, 0));
   EXPECT_TRUE(step(2, 0));
@@ -231,25 +231,25 @@ TEST(Clipping, NothingIsFoldedAfterTheLastGradientOfAnElement) {
   };
   for (const int percentile : {0, 50}) {
     ModelMemory memory = memory_of(percentile, percentile == 0 ? 0.1 : 0);
-    memory.begin_step(1);
-    memory.fold(0, 0, half, 1);
-    EXPECT_THROW(memory.fold(0, 0, one, 0), UsageError);
-    EXPECT_THROW(memory.fold(0, 0, half, 1), UsageError);
-    EXPECT_THROW(memory.fold_later(0, 0, half, 1, 1, false), UsageError);
-    memory.fold(0, 128, half, 0);  // of other elements it is the first
-    memory.fold(0, 128, half, 1);
-    EXPECT_DOUBLE_EQ(memory.commit(0).gradient_norm, std::sqrt(128 * 0.25 + 128 * 1.0));
-    memory.begin_step(2);
-    memory.fold(0, 0, one, 0);
-    memory.fold(0, 0, one, 1);
-    EXPECT_DOUBLE_EQ(memory.commit(0).gradient_norm, 16);
+    Step this_step = memory.begin_step({1, 0});
+    this_step.fold(0, 0, half, 1);
+    EXPECT_THROW(this_step.fold(0, 0, one, 0), UsageError);
+    EXPECT_THROW(this_step.fold(0, 0, half, 1), UsageError);
+    EXPECT_THROW(this_step.fold_later(0, 0, half, 1, 1, false), UsageError);
+    this_step.fold(0, 128, half, 0);  // of other elements it is the first
+    this_step.fold(0, 128, half, 1);
+    EXPECT_DOUBLE_EQ(std::move(this_step).commit().gradient_norm, std::sqrt(128 * 0.25 + 128 * 1.0));
+    Step next = memory.begin_step({2, 0});
+    next.fold(0, 0, one, 0);
+    next.fold(0, 0, one, 1);
+    EXPECT_DOUBLE_EQ(std::move(next).commit().gradient_norm, 16);
   }
   // Where nothing is clipped any order will do.
   ModelMemory memory = memory_of(0, 0);
-  memory.begin_step(1);
-  memory.fold(0, 0, one, 1);
-  memory.fold(0, 0, one, 0);
-  EXPECT_TRUE(memory.commit(1).applied);
+  Step this_step = memory.begin_step({1, 1});
+  this_step.fold(0, 0, one, 1);
+  this_step.fold(0, 0, one, 0);
+  EXPECT_TRUE(std::move(this_step).commit().applied);
   std::vector<float> w(256);
   memory.read(0, 0, w);
   for (const float x : w) EXPECT_EQ(x, -1);

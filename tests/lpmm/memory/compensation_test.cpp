@@ -50,9 +50,9 @@ struct TwoTermRun {
     memory.initialize(0, 0, start);
   }
   bool step(const std::vector<float>& gradient, double rate) {
-    memory.begin_step(++number);
-    memory.fold(0, 0, gradient, 0);
-    return memory.commit(rate).applied;
+    Step this_step = memory.begin_step({++number, rate});
+    this_step.fold(0, 0, gradient, 0);
+    return std::move(this_step).commit().applied;
   }
 };
 
@@ -196,9 +196,9 @@ TEST(TwoTerms, OfOneElementOfNoneAndOfHugeAndTinyOnes) {
                          device);
       const auto count = static_cast<std::size_t>(memory.info(0).elements());
       memory.initialize(0, 0, std::vector<float>(count, 0.3F));
-      memory.begin_step(1);
-      memory.fold(0, 0, std::vector<float>(count, 1.0F), 0);
-      ASSERT_TRUE(memory.commit(0.01).applied);
+      Step this_step = memory.begin_step({1, 0.01});
+      this_step.fold(0, 0, std::vector<float>(count, 1.0F), 0);
+      ASSERT_TRUE(std::move(this_step).commit().applied);
       for (const float x : sum_of_terms(memory)) EXPECT_NEAR(x, 0.29, 1e-3) << parameter;
     }
     for (const float size : {0x1p119F, 0x1p-126F, 0x1p-140F, 0.0F}) {
@@ -243,11 +243,11 @@ TEST(TwoTerms, AreUpdatedAtOnceAsWell) {
     TwoTermRun at_once(policy, of_rule("adamw"), start);
     for (std::uint32_t s = 1; s <= 3; ++s) {
       ASSERT_TRUE(usual.step(gradient, 1e-3));
-      at_once.memory.begin_step(s, false, false, 1e-3);
+      Step this_step = at_once.memory.begin_step({s, 1e-3});
       for (const std::int64_t first : {4096, 8192, 0}) {
-        at_once.memory.fold(0, first, std::span(gradient).subspan(static_cast<std::size_t>(first), 4096), 0);
+        this_step.fold(0, first, std::span(gradient).subspan(static_cast<std::size_t>(first), 4096), 0);
       }
-      ASSERT_TRUE(at_once.memory.commit(1e-3).applied);
+      ASSERT_TRUE(std::move(this_step).commit().applied);
     }
     for (const Role role : {Role::kParameter, Role::kCompensation, Role::kMomentum}) {
       EXPECT_EQ(bytes_of_role(at_once.memory, role), bytes_of_role(usual.memory, role))
@@ -279,9 +279,9 @@ TEST(TwoTerms, FrozenAndExemptTensorsHaveOne) {
 TEST(TwoTerms, TheLedgerCountsTheCompensation) {
   TwoTermRun run(two_term_policy("int4:block128:rn:sticky", "int8:block128:rn"), of_rule("sgd"),
                  normal_values(512, 1, 0.1F));
-  run.memory.begin_step(1, true);
-  run.memory.fold(0, 0, normal_values(512, 2, 1), 0);
-  ASSERT_TRUE(run.memory.commit(1e-3).applied);
+  Step this_step = run.memory.begin_step({1, 1e-3, true});
+  this_step.fold(0, 0, normal_values(512, 2, 1), 0);
+  ASSERT_TRUE(std::move(this_step).commit().applied);
   const TensorStats stats = run.memory.take_stats()[0];
   const kernels::ChangeStats &p = stats.role[Role::kParameter], &c = stats.role[Role::kCompensation];
   EXPECT_EQ(p.elements, 512);
@@ -299,9 +299,9 @@ TEST(TwoTerms, UpdatesOfExactly0AreNoneInTheLedger) {
     std::vector<float> half = normal_values(512, 3, 1);
     std::fill(half.begin(), half.begin() + 256, 0.0F);
     for (const auto& [gradient, moved] : {std::pair{std::vector<float>(512), 0}, {half, 256}}) {
-      run.memory.begin_step(++run.number, true);
-      run.memory.fold(0, 0, gradient, 0);
-      ASSERT_TRUE(run.memory.commit(1e-3).applied);
+      Step this_step = run.memory.begin_step({++run.number, 1e-3, true});
+      this_step.fold(0, 0, gradient, 0);
+      ASSERT_TRUE(std::move(this_step).commit().applied);
       const std::vector<TensorStats> stats = run.memory.take_stats();
       for (const Role role : {Role::kParameter, Role::kCompensation}) {
         const kernels::ChangeStats& s = stats[0].role[role];

@@ -21,14 +21,15 @@ inline std::vector<float> gradient_of(const ModelMemory& memory, int tensor, std
   return normal_values(memory.info(tensor).elements(), seed, deviation);
 }
 
-// The gradients of all tensors and microbatches of a step that begins here.
-inline void fold_all(ModelMemory& memory, std::uint32_t step, float deviation = 0.01F) {
-  memory.begin_step(step);
+// A step with the gradients of all tensors and microbatches.
+inline Step folded_step(ModelMemory& memory, const StepOptions& options, float deviation = 0.01F) {
+  Step step = memory.begin_step(options);
   for (int k = 0; k < memory.microbatches(); ++k) {
     for (int i = 0; i < memory.tensors(); ++i) {
-      memory.fold(i, 0, gradient_of(memory, i, step, k, deviation), k);
+      step.fold(i, 0, gradient_of(memory, i, options.step, k, deviation), k);
     }
   }
+  return step;
 }
 
 }  // namespace lpmm

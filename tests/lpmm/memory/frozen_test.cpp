@@ -59,17 +59,17 @@ TEST(Frozen, TheOthersGoOnAsTheOracleSays) {
   }
   const std::vector<float> before = decoded(memory, 0);
   for (std::uint32_t step = 1; step <= 5; ++step) {
-    memory.begin_step(step);
+    Step this_step = memory.begin_step({step, 0.01});
     oracle.begin_step(step);
     for (int k = 0; k < 2; ++k) {
       for (int t = 0; t < 3; ++t) {
         const std::vector<float> g =
             normal_values(memory.info(t).elements(), 100 * step + static_cast<unsigned>(10 * t + k));
-        memory.fold(t, 0, g, k);
+        this_step.fold(t, 0, g, k);
         oracle.fold(t, g, k);
       }
     }
-    const StepReport a = memory.commit(0.01), b = oracle.commit(0.01);
+    const StepReport a = std::move(this_step).commit(), b = oracle.commit(0.01);
     EXPECT_TRUE(a.applied);
     EXPECT_NEAR(a.gradient_norm, b.gradient_norm, 1e-9 * b.gradient_norm);
     // 70 * 31 normal gradients, averaged over two microbatches.

@@ -354,9 +354,9 @@ struct Training {
     // Columns of unlike sizes, which rules with variances of rows alone do not see.
     for (std::size_t i = 0; i < gradient.size(); ++i)
       gradient[i] *= i % plain.columns() % 2 == 0 ? 1.0F : 0.5F;
-    memory.begin_step(static_cast<std::uint32_t>(t));
-    memory.fold(0, 0, gradient, 0);
-    ASSERT_TRUE(memory.commit(rate).applied);
+    Step this_step = memory.begin_step({static_cast<std::uint32_t>(t), rate});
+    this_step.fold(0, 0, gradient, 0);
+    ASSERT_TRUE(std::move(this_step).commit().applied);
     Vector clipped(gradient.begin(), gradient.end());
     const double factor = std::min(1.0, most_norm / (norm(clipped) + 1e-6));
     for (double& g : clipped) g *= factor;

@@ -16,9 +16,9 @@
 namespace lpmm {
 namespace {
 
-const std::vector<TensorInfo> kTensors = {{"a", {20, 40}}, {"b.weight", {3, 700}}, {"b.bias", {30}}};
+const std::vector<TensorInfo> kFiled = {{"a", {20, 40}}, {"b.weight", {3, 700}}, {"b.bias", {30}}};
 
-OptimizerConfig adamw() {
+OptimizerConfig clipped_adamw() {
   return {.rule = "adamw",
           .learning_rate = 0.05,
           .weight_decay = 0.1,
@@ -28,8 +28,9 @@ OptimizerConfig adamw() {
 }
 
 struct Loop {
-  explicit Loop(PackedDevice& on, const char* preset = "lpmm-min", OptimizerConfig optimizer = adamw(),
-                std::vector<TensorInfo> tensors = kTensors, std::uint64_t seed = 7)
+  explicit Loop(PackedDevice& on, const char* preset = "lpmm-min",
+                OptimizerConfig optimizer = clipped_adamw(), std::vector<TensorInfo> tensors = kFiled,
+                std::uint64_t seed = 7)
       : device(on), memory(std::move(tensors), make_policy(preset, optimizer), optimizer, seed, 2, on) {
     for (int t = 0; t < memory.tensors(); ++t) {
       memory.initialize(t, 0, normal_values(static_cast<std::size_t>(memory.info(t).elements()), 3U, 1));
@@ -38,7 +39,7 @@ struct Loop {
   void steps(int count) {
     for (int i = 0; i < count; ++i) {
       const std::uint32_t step = memory.last_step() + 1;
-      memory.begin_step(step);
+      Step this_step = memory.begin_step({step, 0.05});
       for (int k = 0; k < 2; ++k) {
         for (int t = 0; t < memory.tensors(); ++t) {
           const auto seed =
@@ -46,11 +47,11 @@ struct Loop {
           const auto gradient = normal_values(static_cast<std::size_t>(memory.info(t).elements()), seed, 1);
           const DeviceMemory room = device.allocate(4 * std::ssize(gradient));
           device.upload(room.get(), gradient.data(), 4 * std::ssize(gradient));
-          memory.fold(t, 0, {reinterpret_cast<const float*>(room.get()), gradient.size()}, k);
+          this_step.fold(t, 0, {reinterpret_cast<const float*>(room.get()), gradient.size()}, k);
           device.synchronize();
         }
       }
-      memory.commit(0.05);
+      std::move(this_step).commit();
     }
   }
   PackedDevice& device;
@@ -100,18 +101,18 @@ TEST(MemoryFile, RefusesWhatIsNotItsOwnAndStaysAsItWas) {
     EXPECT_EQ(saved(loop, folder), before);
     loop.steps(1);
   };
-  auto optimizer = adamw();
+  auto optimizer = clipped_adamw();
   optimizer.groups.clear();
   expect(Loop(device, "lpmm-min", optimizer),
          "has the b.bias:optimizer.weight_decay 0, the memory that loads it 0.1");
   expect(Loop(device, "lpmm"),
          "has the a:accumulator soft4:block128:sr, the memory that loads it int8:block128:sr");
-  expect(Loop(device, "lpmm-min", adamw(), kTensors, 8), "has the seed 7, the memory that loads it 8");
-  expect(Loop(device, "lpmm-min", adamw(), {{"a", {40, 20}}, kTensors[1], kTensors[2]}),
+  expect(Loop(device, "lpmm-min", clipped_adamw(), kFiled, 8), "has the seed 7, the memory that loads it 8");
+  expect(Loop(device, "lpmm-min", clipped_adamw(), {{"a", {40, 20}}, kFiled[1], kFiled[2]}),
          "has the a:shape 20 x 40, the memory that loads it 40 x 20");
-  expect(Loop(device, "lpmm-min", adamw(), {kTensors[0], kTensors[1], {"c.bias", {30}}}),
+  expect(Loop(device, "lpmm-min", clipped_adamw(), {kFiled[0], kFiled[1], {"c.bias", {30}}}),
          "says nothing of its c.bias:accumulator");
-  expect(Loop(device, "lpmm-min", adamw(), {kTensors[0], kTensors[2]}),
+  expect(Loop(device, "lpmm-min", clipped_adamw(), {kFiled[0], kFiled[2]}),
          "has the b.weight:accumulator soft4:block128:sr, which the memory that loads it lacks");
   const std::string bytes = read_text(file, 1 << 20);
   for (std::size_t length = 0; length < bytes.size(); length += 37) {
@@ -204,20 +205,21 @@ TEST(MemoryFile, RefusesWhatCannotHaveBeenSaved) {
   write([](Metadata& m) { m["optimizer.trust"] = "1"; });
   expect("has the optimizer.trust 1, which the memory that loads it lacks");
   write([](Metadata&) {}, "b.bias:parameter.codes");
-  expect("b.bias:parameter.codes holds a value that is not finite");
+  expect("tensor b.bias:parameter.codes holds a value that is not finite at byte 118");
   write([](Metadata&) {}, "a:parameter.steps");
-  expect("a:parameter.steps holds what is no step");
+  expect("tensor a:parameter.steps holds what is no step at byte 12");
 }
 
 TEST(MemoryFile, IsSavedAndLoadedBetweenSteps) {
   const Scratch folder;
   CpuPackedDevice device(1);
   Loop loop(device);
-  loop.memory.begin_step(1);
-  EXPECT_THROW(loop.memory.save(folder / "memory.safetensors"), UsageError);
-  loop.memory.abandon_step();
+  {
+    const Step step = loop.memory.begin_step({1});
+    EXPECT_THROW(loop.memory.save(folder / "memory.safetensors"), UsageError);
+  }
   loop.memory.save(folder / "memory.safetensors");
-  loop.memory.begin_step(2);
+  const Step step = loop.memory.begin_step({2});
   EXPECT_THROW(loop.memory.load(folder / "memory.safetensors"), UsageError);
 }
 

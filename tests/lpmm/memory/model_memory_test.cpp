@@ -36,8 +36,7 @@ OptimizerConfig adamw(double clip = 0) {
 }
 
 void run_step(ModelMemory& memory, std::uint32_t step) {
-  fold_all(memory, step);
-  memory.commit(0.01);
+  folded_step(memory, {step, 0.01}).commit();
 }
 
 // Every byte that outlives a step: codes and steps of parameters and states.
@@ -98,16 +97,16 @@ TEST(ModelMemory, AGradientThatIsNotFiniteLeavesEveryPersistentByte) {
         run_step(*m, 1);
       }
       const auto before = persistent_bytes(memory);
-      memory.begin_step(2, true);
+      Step this_step = memory.begin_step({2, 0.01, true});
       for (int k = 0; k < 4; ++k) {
         for (int i = 0; i < memory.tensors(); ++i) {
           auto gradient = gradient_of(memory, i, 2, k);
           if (k == 2 && i == 1) gradient[69] = bad;
-          memory.fold(i, 0, gradient, k);
-          EXPECT_EQ(memory.failed(), k > 2 || (k == 2 && i >= 1));
+          this_step.fold(i, 0, gradient, k);
+          EXPECT_EQ(this_step.failed(), k > 2 || (k == 2 && i >= 1));
         }
       }
-      const StepReport report = memory.commit(0.01);
+      const StepReport report = std::move(this_step).commit();
       EXPECT_FALSE(report.applied) << preset;
       EXPECT_EQ(report.failed_tensor, "bias");
       EXPECT_EQ(persistent_bytes(memory), before) << preset << " with " << bad;
@@ -133,9 +132,9 @@ TEST(ModelMemory, UpdatesAreCountedApartFromSteps) {
     ModelMemory memory({{"w", {2, 50}}}, make_policy("fp32"), adamw(), 3, 1, device);
     initialize(memory);
     for (std::uint32_t update = 1; update <= 3; ++update) {
-      memory.begin_step(stride * update);
-      memory.fold(0, 0, gradient_of(memory, 0, update, 0), 0);
-      memory.commit(0.01);
+      Step this_step = memory.begin_step({stride * update, 0.01});
+      this_step.fold(0, 0, gradient_of(memory, 0, update, 0), 0);
+      std::move(this_step).commit();
     }
     EXPECT_EQ(memory.updates(), 3);
     bytes.push_back(persistent_bytes(memory));
@@ -148,9 +147,9 @@ TEST(ModelMemory, RefusesAnInitialValueInAStep) {
   CpuDevice device(1);
   ModelMemory memory(kTensors, make_policy("lpmm"), adamw(), 3, 1, device);
   initialize(memory);
-  memory.begin_step(1);
+  Step this_step = memory.begin_step({1, 0.01});
   EXPECT_THROW(initialize(memory), UsageError);
-  memory.commit(0.01);
+  std::move(this_step).commit();
   initialize(memory);
 }
 
@@ -159,10 +158,10 @@ TEST(ModelMemory, AStepCanBeFailedFromOutside) {
   ModelMemory memory(kTensors, make_policy("lpmm"), adamw(), 3, 1, device);
   initialize(memory);
   const auto before = persistent_bytes(memory);
-  memory.begin_step(1);
-  memory.fold(0, 0, gradient_of(memory, 0, 1, 0), 0);
-  memory.fail("the loss is NaN");
-  const StepReport report = memory.commit(0.01);
+  Step this_step = memory.begin_step({1, 0.01});
+  this_step.fold(0, 0, gradient_of(memory, 0, 1, 0), 0);
+  this_step.fail("the loss is NaN");
+  const StepReport report = std::move(this_step).commit();
   EXPECT_FALSE(report.applied);
   EXPECT_EQ(report.failed_tensor, "the loss is NaN");
   EXPECT_EQ(persistent_bytes(memory), before);
@@ -174,10 +173,10 @@ TEST(ModelMemory, AnUpdateThatDivergesNamesTheTensor) {
   OptimizerConfig sgd;
   ModelMemory memory(kTensors, make_policy("lpmm"), sgd, 3, 1, device);
   initialize(memory);
-  memory.begin_step(1);
-  memory.fold(2, 0, gradient_of(memory, 2, 1, 0), 0);
+  Step this_step = memory.begin_step({1, 1e38});
+  this_step.fold(2, 0, gradient_of(memory, 2, 1, 0), 0);
   try {
-    memory.commit(1e38);
+    std::move(this_step).commit();
     FAIL() << "an update of 1e36 passed";
   } catch (const RunError& e) {
     EXPECT_NE(std::string(e.what()).find("tensor weight"), std::string::npos) << e.what();
@@ -209,14 +208,14 @@ TEST(ModelMemory, RangesMayComeInAnyOrder) {
   const auto run = [&](const std::vector<std::int64_t>& order, double& norm) {
     ModelMemory memory(tensors, make_policy("lpmm-compact"), adamw(0.1), 3, 1, device);
     initialize(memory);
-    memory.begin_step(1);
+    Step this_step = memory.begin_step({1, 0.01});
     const auto gradient = gradient_of(memory, 0, 1, 0);
     for (const std::int64_t at : order) {
-      memory.fold(0, at * 512, std::span(gradient).subspan(static_cast<std::size_t>(at) * 512, 512), 0);
+      this_step.fold(0, at * 512, std::span(gradient).subspan(static_cast<std::size_t>(at) * 512, 512), 0);
     }
     const auto rest = gradient_of(memory, 1, 1, 0);
-    memory.fold(1, 0, rest, 0);
-    norm = memory.commit(0.01).gradient_norm;
+    this_step.fold(1, 0, rest, 0);
+    norm = std::move(this_step).commit().gradient_norm;
     return persistent_bytes(memory);
   };
   std::vector<std::int64_t> order(40);
@@ -238,20 +237,20 @@ TEST(ModelMemory, TheNormIsThatOfTheWholeGradient) {
     const auto a = gradient_of(memory, i, 1, 0), b = gradient_of(memory, i, 1, 1);
     for (std::size_t e = 0; e < a.size(); ++e) exact += std::pow((static_cast<double>(a[e]) + b[e]) / 2, 2);
   }
-  memory.begin_step(1);
+  Step this_step = memory.begin_step({1, 0.01});
   for (int k = 0; k < 2; ++k) {
-    for (int i = 0; i < memory.tensors(); ++i) memory.fold(i, 0, gradient_of(memory, i, 1, k), k);
+    for (int i = 0; i < memory.tensors(); ++i) this_step.fold(i, 0, gradient_of(memory, i, 1, k), k);
   }
-  const StepReport report = memory.commit(0.01);
+  const StepReport report = std::move(this_step).commit();
   EXPECT_NEAR(report.gradient_norm / std::sqrt(exact), 1, 1e-3);  // the first microbatch was rounded
   EXPECT_EQ(report.clip_factor, 1);
 
   // A tensor with two contributions, of which the second covers only its second tile.
-  memory.begin_step(2);
+  Step next = memory.begin_step({2, 0.01});
   const std::vector<float> ones(12288, 2.0F);
-  memory.fold(2, 0, ones, 1, 0, false);
-  memory.fold(2, 4096, std::span(ones).subspan(0, 4096), 1, 1, true);
-  EXPECT_NEAR(memory.commit(0.01).gradient_norm, std::sqrt(8192 * 1.0 + 4096 * 4.0), 1e-3);
+  next.fold(2, 0, ones, 1, 0, false);
+  next.fold(2, 4096, std::span(ones).subspan(0, 4096), 1, 1, true);
+  EXPECT_NEAR(std::move(next).commit().gradient_norm, std::sqrt(8192 * 1.0 + 4096 * 4.0), 1e-3);
 }
 
 TEST(ModelMemory, ClippingScalesTheGradient) {
@@ -259,9 +258,9 @@ TEST(ModelMemory, ClippingScalesTheGradient) {
   OptimizerConfig sgd;
   sgd.clip_norm = 2;
   ModelMemory memory({{"w", {1, 64}}}, make_policy("fp32"), sgd, 3, 1, device);
-  memory.begin_step(1);
-  memory.fold(0, 0, std::vector<float>(64, 1.0F), 0);
-  const StepReport report = memory.commit(1);
+  Step this_step = memory.begin_step({1, 1});
+  this_step.fold(0, 0, std::vector<float>(64, 1.0F), 0);
+  const StepReport report = std::move(this_step).commit();
   EXPECT_DOUBLE_EQ(report.gradient_norm, 8);
   EXPECT_NEAR(report.clip_factor, 0.25, 1e-6);
   std::vector<float> w(64);
@@ -278,11 +277,11 @@ TEST(ModelMemory, FoldsAgainstDoublePrecision) {
   for (const auto& [microbatches, limit] : {std::pair{1, 0.011}, {4, 0.019}, {16, 0.035}, {64, 0.068}}) {
     ModelMemory memory({{"w", {1, kElements}}}, make_policy("lpmm-compact"), adamw(), 3, microbatches,
                        device);
-    memory.begin_step(1, true);
+    Step this_step = memory.begin_step({1, 0, true});
     std::vector<double> exact(kElements);
     for (int k = 0; k < microbatches; ++k) {
       const auto gradient = normal_values(kElements, static_cast<std::uint64_t>(k), 1);
-      memory.fold(0, 0, gradient, k);
+      this_step.fold(0, 0, gradient, k);
       for (std::size_t e = 0; e < exact.size(); ++e)
         exact[e] += static_cast<double>(gradient[e]) / microbatches;
     }
@@ -321,11 +320,11 @@ TEST(ModelMemory, ZeroGradientsLeaveEveryParameterByte) {
       };
       const auto before = parameters();
       for (std::uint32_t step = 1; step <= 5; ++step) {
-        memory.begin_step(step);
+        Step this_step = memory.begin_step({step, 0.1});
         for (int i = 0; i < memory.tensors(); ++i) {
-          memory.fold(i, 0, std::vector<float>(static_cast<std::size_t>(memory.info(i).elements())), 0);
+          this_step.fold(i, 0, std::vector<float>(static_cast<std::size_t>(memory.info(i).elements())), 0);
         }
-        EXPECT_TRUE(memory.commit(0.1).applied);
+        EXPECT_TRUE(std::move(this_step).commit().applied);
       }
       EXPECT_EQ(parameters(), before) << preset;
     }
@@ -350,8 +349,7 @@ double shrinkage(std::string_view preset, Rounding rounding, int steps) {
   };
   const double before = size();
   for (int step = 1; step <= steps; ++step) {
-    memory.begin_step(static_cast<std::uint32_t>(step));
-    memory.commit(0.01);
+    memory.begin_step({static_cast<std::uint32_t>(step), 0.01}).commit();
   }
   return 1 - size() / before;
 }
@@ -395,9 +393,9 @@ TEST(ModelMemory, ErrorFeedbackKeepsWhereTheParameterEnds) {
         memory.initialize(0, 0, start);
       }
       for (std::uint32_t step = 1; step <= 5; ++step) {
-        memory.begin_step(step);
-        memory.fold(0, 0, normal_values(2000, 10 + step, 0.1F), 0);
-        memory.commit(kRate);
+        Step this_step = memory.begin_step({step, kRate});
+        this_step.fold(0, 0, normal_values(2000, 10 + step, 0.1F), 0);
+        std::move(this_step).commit();
       }
       memory.decode(0, 0, p);
       device.decode(memory.view(0, Role::kMomentum), 0, 2000, m.data());
@@ -423,9 +421,9 @@ TEST(ModelMemory, ErrorFeedbackOutlivesARateThatRises) {
     std::uint32_t step = 0;
     const auto commit = [&](double rate, float gradient, int steps) {
       for (int i = 0; i < steps; ++i) {
-        memory.begin_step(++step);
-        memory.fold(0, 0, normal_values(2000, 10 + step, gradient), 0);
-        EXPECT_TRUE(memory.commit(rate).applied) << rate;
+        Step this_step = memory.begin_step({++step, rate});
+        this_step.fold(0, 0, normal_values(2000, 10 + step, gradient), 0);
+        EXPECT_TRUE(std::move(this_step).commit().applied) << rate;
       }
     };
     std::vector<float> before(2000), after(2000);
@@ -457,9 +455,9 @@ TEST(ModelMemory, ErrorFeedbackSavesNearestRoundingFromUnderflow) {
       memory.decode(0, 0, before);
       const double rate = rule == RuleName("sgd") ? 1e-5 : 1e-4;  // both move by 1e-4 a step
       for (std::uint32_t step = 1; step <= 3000; ++step) {
-        memory.begin_step(step);
-        memory.fold(0, 0, std::vector<float>(2000, 1.0F), 0);
-        memory.commit(rate);
+        Step this_step = memory.begin_step({step, rate});
+        this_step.fold(0, 0, std::vector<float>(2000, 1.0F), 0);
+        std::move(this_step).commit();
       }
       memory.decode(0, 0, after);
       double moved = 0;
@@ -478,15 +476,15 @@ TEST(ModelMemory, AnUpdateThatFailsHalfWayEndsIt) {
   CpuDevice device(1);
   OptimizerConfig optimizer;
   ModelMemory memory({{"a", {1, 128}}, {"b", {1, 128}}}, make_policy("lpmm"), optimizer, 1, 1, device);
-  memory.begin_step(1);
-  memory.fold(0, 0, std::vector<float>(128, 1.0F), 0);
-  memory.fold(1, 0, std::vector<float>(128, 1e30F), 0);
-  EXPECT_THROW(memory.commit(1e30), RunError);
-  EXPECT_THROW(memory.begin_step(2), UsageError);
+  Step this_step = memory.begin_step({1, 1e30});
+  this_step.fold(0, 0, std::vector<float>(128, 1.0F), 0);
+  this_step.fold(1, 0, std::vector<float>(128, 1e30F), 0);
+  EXPECT_THROW(std::move(this_step).commit(), RunError);
+  EXPECT_THROW(memory.begin_step({2}), UsageError);
   memory.set_progress(7, 3, 0.1);
   EXPECT_EQ(memory.updates(), 3);
-  EXPECT_THROW(memory.begin_step(7), UsageError);  // its noise was used before the checkpoint
-  EXPECT_NO_THROW(memory.begin_step(8));
+  EXPECT_THROW(memory.begin_step({7}), UsageError);  // its noise was used before the checkpoint
+  EXPECT_NO_THROW(memory.begin_step({8}));
 }
 
 // Tensors do not share the noise that rounds their initial values.
@@ -594,15 +592,14 @@ TEST(ModelMemory, MisuseIsRefused) {
   values[5] = NAN;
   EXPECT_THROW(memory.initialize(0, 0, all), RunError);
   values[5] = 0;
-  EXPECT_THROW(memory.fold(0, 0, all, 0), UsageError);  // outside a step
-  EXPECT_THROW(memory.commit(0.1), UsageError);
-  EXPECT_THROW(memory.begin_step(0), UsageError);
-  memory.begin_step(5);
-  EXPECT_THROW(memory.begin_step(6), UsageError);
-  EXPECT_THROW(memory.fold(0, 0, all, 2), UsageError);
-  EXPECT_THROW(memory.fold(0, 0, all, 0, -1), UsageError);
-  memory.commit(0.1);
-  EXPECT_THROW(memory.begin_step(5), UsageError);  // the same noise again
+  Step this_step = memory.begin_step({5});
+  EXPECT_THROW(memory.begin_step({6}), UsageError);
+  EXPECT_THROW(memory.set_progress(7, 3, 0.1), UsageError);
+  EXPECT_THROW(this_step.fold(0, 0, all, 2), UsageError);
+  EXPECT_THROW(this_step.fold(0, 0, all, 0, -1), UsageError);
+  std::move(this_step).commit();
+  EXPECT_THROW(this_step.fold(0, 0, all, 0), std::logic_error);  // NOLINT(bugprone-use-after-move)
+  EXPECT_THROW(memory.begin_step({5}), UsageError);              // the same noise again
   EXPECT_THROW(ModelMemory(kTensors, make_policy("lpmm"), adamw(), 3, 0, device), UsageError);
   EXPECT_THROW(ModelMemory({{"huge", {std::int64_t{1} << 36}}}, make_policy("lpmm"), adamw(), 3, 1, device),
                UsageError);
@@ -630,18 +627,17 @@ TEST(ModelMemory, TwoThreadsMayTrainTheirMemoriesOnOneDevice) {
   }
 }
 
-// What a checkpoint restores has no part of the step that was under way; a momentum that gathers gradients is
-// the checkpoint's.
-TEST(ModelMemory, ProgressThatIsSetLeavesNoGradient) {
+TEST(ModelMemory, AStepThatIsNotCommittedLeavesNoGradient) {
   CpuDevice device(1);
   for (const std::string_view preset : preset_names()) {
     ModelMemory memory(kTensors, make_policy(preset), adamw(), 3, 2, device);
     ModelMemory other(kTensors, make_policy(preset), adamw(), 3, 2, device);
     for (ModelMemory* m : {&memory, &other}) initialize(*m);
-    memory.begin_step(1);
-    memory.fold(0, 0, gradient_of(memory, 0, 1, 0), 0);
-    memory.fold(1, 0, gradient_of(memory, 1, 1, 0), 0);
-    memory.set_progress(1, 0, kNoLearningRate);
+    {
+      Step this_step = memory.begin_step({1});
+      this_step.fold(0, 0, gradient_of(memory, 0, 1, 0), 0);
+      this_step.fold(1, 0, gradient_of(memory, 1, 1, 0), 0);
+    }
     EXPECT_TRUE(accumulators_are_empty(memory)) << preset;
     for (ModelMemory* m : {&memory, &other}) run_step(*m, 2);
     EXPECT_EQ(persistent_bytes(memory), persistent_bytes(other)) << preset;
@@ -653,21 +649,16 @@ TEST(ModelMemory, ALearningRateIsANumberFromZero) {
   ModelMemory memory(kTensors, make_policy("lpmm"), adamw(), 3, 1, device);
   initialize(memory);
   const double infinity = std::numeric_limits<double>::infinity();
-  for (const double rate : {-0.1, std::numeric_limits<double>::quiet_NaN(), -infinity}) {
-    const std::string error = said([&] { memory.begin_step(1, false, false, rate); });
+  for (const double rate : {-0.1, std::numeric_limits<double>::quiet_NaN(), infinity, -infinity}) {
+    const std::string error = said([&] { memory.begin_step({1, rate}); });
     EXPECT_NE(error.find(fmt::format("{}", rate)), std::string::npos) << error;
+    EXPECT_THROW(memory.begin_step({1, rate}), UsageError);
   }
-  const auto before = persistent_bytes(memory);
-  fold_all(memory, 1);
-  for (const double rate : {-0.1, std::numeric_limits<double>::quiet_NaN(), infinity}) {
-    const std::string error = said([&] { memory.commit(rate); });
-    EXPECT_NE(error.find(fmt::format("{}", rate)), std::string::npos) << error;
-    EXPECT_THROW(memory.commit(rate), UsageError);
-  }
-  EXPECT_EQ(persistent_bytes(memory), before);
-  EXPECT_TRUE(memory.commit(0).applied);  // the step is as it was
-  memory.begin_step(2, false, false, 0);
-  EXPECT_TRUE(memory.commit(0).applied);
+  EXPECT_TRUE(memory.begin_step({1, 0}).commit().applied);
+  EXPECT_EQ(memory.last_learning_rate(), 0);
+  EXPECT_TRUE(memory.begin_step().commit().applied);  // the next, at the optimizer's own rate
+  EXPECT_EQ(memory.last_step(), 2U);
+  EXPECT_EQ(memory.last_learning_rate(), 0.01);
 }
 
 TEST(ModelMemory, ANameIsOfOneTensor) {

@@ -37,8 +37,7 @@ Policy packed() {
 constexpr float kDeviation = 0.1F;  // of gradients
 
 void run_accumulated_step(ModelMemory& memory, std::uint32_t step) {
-  fold_all(memory, step, kDeviation);
-  ASSERT_TRUE(memory.commit(0.05 / step).applied);
+  ASSERT_TRUE(folded_step(memory, {step, 0.05 / step}, kDeviation).commit().applied);
 }
 
 std::vector<float> decoded(const ModelMemory& memory, int tensor, Role role) {
@@ -100,9 +99,9 @@ TEST(MomentumAccumulation, ShrinksGradientsWhereTheRateRisesWithFeedback) {
     initialize(memory);
     const std::vector<float> ones(2000, 1.0F);
     for (const double rate : {0.01, 0.02}) {
-      memory.begin_step(rate == 0.01 ? 1 : 2);
-      memory.fold(0, 0, ones, 0);
-      ASSERT_TRUE(memory.commit(rate).applied);
+      Step this_step = memory.begin_step({.learning_rate = rate});
+      this_step.fold(0, 0, ones, 0);
+      ASSERT_TRUE(std::move(this_step).commit().applied);
     }
     const float decay = 0.01F * 2;  // of parameters within 0.5, in two steps
     const float expected = feedback ? 0.5F * (0.9F + 1) : 0.9F + 1;
@@ -121,15 +120,15 @@ TEST(MomentumAccumulation, AFailedStepEmptiesTheMomentum) {
     run_accumulated_step(memory, 1);
     std::vector<std::vector<float>> before;
     for (int i = 0; i < memory.tensors(); ++i) before.push_back(decoded(memory, i, Role::kParameter));
-    memory.begin_step(2);
+    Step this_step = memory.begin_step({2, 0.05});
     for (int k = 0; k < 2; ++k) {
       for (int i = 0; i < memory.tensors(); ++i) {
         auto gradient = gradient_of(memory, i, 2, k, kDeviation);
         if (k == 1 && i == 1) gradient[99] = bad;
-        memory.fold(i, 0, gradient, k);
+        this_step.fold(i, 0, gradient, k);
       }
     }
-    const StepReport report = memory.commit(0.05);
+    const StepReport report = std::move(this_step).commit();
     EXPECT_FALSE(report.applied);
     EXPECT_EQ(report.failed_tensor, "b.weight");
     for (int i = 0; i < memory.tensors(); ++i) {
@@ -173,7 +172,6 @@ TEST(MomentumAccumulation, WhatItCannotDoIsRefused) {
   EXPECT_NE(error([](Policy&, OptimizerConfig&) {}, 1 << 14).find("16383"), std::string::npos);
 }
 
-// An abandoned step empties the momentum of what it folded; a checkpoint brings its own.
 TEST(MomentumAccumulation, AnAbandonedStepEmptiesTheMomentumThatItFoldedInto) {
   CpuDevice device(2);
   ModelMemory memory(kLayers, packed(), sgd(), 3, 2, device);
@@ -181,20 +179,15 @@ TEST(MomentumAccumulation, AnAbandonedStepEmptiesTheMomentumThatItFoldedInto) {
   run_accumulated_step(memory, 1);
   std::vector<std::vector<float>> before;
   for (int i = 0; i < memory.tensors(); ++i) before.push_back(decoded(memory, i, Role::kMomentum));
-  memory.begin_step(2);
-  memory.abandon_step();
+  memory.begin_step({2});
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(decoded(memory, static_cast<int>(i), Role::kMomentum), before[i]);
   }
-  memory.begin_step(3);
-  memory.fold(0, 0, gradient_of(memory, 0, 3, 0, kDeviation), 0);
-  const auto folded = decoded(memory, 0, Role::kMomentum);
-  EXPECT_NE(folded, before[0]);
-  memory.set_progress(3, 1, 0.05);
-  EXPECT_EQ(decoded(memory, 0, Role::kMomentum), folded);
-  memory.begin_step(4);
-  memory.fold(0, 0, gradient_of(memory, 0, 4, 0, kDeviation), 0);
-  memory.abandon_step();
+  {
+    Step step = memory.begin_step({4});
+    step.fold(0, 0, gradient_of(memory, 0, 4, 0, kDeviation), 0);
+    EXPECT_NE(decoded(memory, 0, Role::kMomentum), before[0]);
+  }
   EXPECT_EQ(decoded(memory, 0, Role::kMomentum), std::vector<float>(2000));
   for (std::size_t i = 1; i < 3; ++i) {
     EXPECT_EQ(decoded(memory, static_cast<int>(i), Role::kMomentum), before[i]);

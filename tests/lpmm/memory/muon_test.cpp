@@ -37,9 +37,9 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
 
 void step(ModelMemory& memory, std::uint32_t number, const std::vector<std::vector<float>>& gradients,
           double learning_rate) {
-  memory.begin_step(number);
-  for (std::size_t i = 0; i < gradients.size(); ++i) memory.fold(static_cast<int>(i), 0, gradients[i], 0);
-  ASSERT_TRUE(memory.commit(learning_rate).applied);
+  Step this_step = memory.begin_step({number, learning_rate});
+  for (std::size_t i = 0; i < gradients.size(); ++i) this_step.fold(static_cast<int>(i), 0, gradients[i], 0);
+  ASSERT_TRUE(std::move(this_step).commit().applied);
 }
 
 // tests/golden/make_muon_trajectories.py. PyTorch's own products are of bf16, whose errors of 2^-9 the
@@ -193,12 +193,13 @@ TEST(Muon, GradientsAreFoldedIntoTheMomentumOfMatrices) {
       m->initialize(i, 0, normal_values(m->info(i).elements(), 5, 0.1F));
     }
     for (std::uint32_t s = 1; s <= 4; ++s) {
-      m->begin_step(s);
+      Step this_step = m->begin_step({s, 0.02});
       for (int k = 0; k < kMicrobatches; ++k) {
         const auto gradients = gradients_of(*m, 100 * s + 10 * static_cast<std::uint64_t>(k));
-        for (int i = 0; i < m->tensors(); ++i) m->fold(i, 0, gradients[static_cast<std::size_t>(i)], k);
+        for (int i = 0; i < m->tensors(); ++i)
+          this_step.fold(i, 0, gradients[static_cast<std::size_t>(i)], k);
       }
-      ASSERT_TRUE(m->commit(0.02).applied);
+      ASSERT_TRUE(std::move(this_step).commit().applied);
     }
   }
   std::int64_t saved = 0;
@@ -225,9 +226,9 @@ TEST(Muon, AFailedStepEmptiesWhatGradientsWereFoldedInto) {
   const auto before = parameters(memory), state = values_of(memory, 2, Role::kMomentum);
   auto gradients = gradients_of(memory, 2);
   gradients[0][7] = std::numeric_limits<float>::quiet_NaN();
-  memory.begin_step(2);
-  for (std::size_t i = 0; i < gradients.size(); ++i) memory.fold(static_cast<int>(i), 0, gradients[i], 0);
-  const StepReport report = memory.commit(0.02);
+  Step this_step = memory.begin_step({2, 0.02});
+  for (std::size_t i = 0; i < gradients.size(); ++i) this_step.fold(static_cast<int>(i), 0, gradients[i], 0);
+  const StepReport report = std::move(this_step).commit();
   EXPECT_FALSE(report.applied);
   EXPECT_EQ(report.failed_tensor, "w");
   EXPECT_EQ(parameters(memory), before);
@@ -243,8 +244,8 @@ void expect_bad_momentum_told(DeviceType& device) {
   std::vector<float> bad(270, 1.0F);
   bad[100] = std::numeric_limits<float>::quiet_NaN();
   device.upload(memory.view(0, Role::kMomentum).codes, bad.data(), 4 * 270);
-  memory.begin_step(1);
-  EXPECT_THROW(memory.commit(0.1), RunError);
+  Step this_step = memory.begin_step({1, 0.1});
+  EXPECT_THROW(std::move(this_step).commit(), RunError);
 }
 TEST(Muon, AMomentumThatIsNoNumberEndsTheRun) {
   CpuDevice cpu(1);
@@ -329,9 +330,10 @@ TEST(Muon, StepsThatAreCountedChangeNoBitAndCountEachRoleOnce) {
   for (std::uint32_t s = 1; s <= 3; ++s) {
     const auto gradients = gradients_of(plain, s);
     step(plain, s, gradients, 0.02);
-    counted.begin_step(s, true);
-    for (std::size_t i = 0; i < gradients.size(); ++i) counted.fold(static_cast<int>(i), 0, gradients[i], 0);
-    ASSERT_TRUE(counted.commit(0.02).applied);
+    Step this_step = counted.begin_step({s, 0.02, true});
+    for (std::size_t i = 0; i < gradients.size(); ++i)
+      this_step.fold(static_cast<int>(i), 0, gradients[i], 0);
+    ASSERT_TRUE(std::move(this_step).commit().applied);
     const auto stats = counted.take_stats();
     for (int i = 0; i < kHiddenOnes; ++i) {
       EXPECT_EQ(parameters(counted, i), parameters(plain, i));

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -44,11 +45,11 @@ struct Net {
     memory->decode(tensor, 0, v);
     return v;
   }
-  // One microbatch; the accumulators hold the gradient until drop().
-  double run(const Batch& batch) {
+  // One microbatch; the accumulators hold the gradient until commit().
+  double run(const Batch& batch, double rate = 0) {
     buffers->begin();
-    memory->begin_step(++step);
-    const BatchResult result = program->train(*memory, *buffers, batch, 0).read();
+    open.emplace(memory->begin_step({.learning_rate = rate}));
+    const BatchResult result = program->train(*memory, *open, *buffers, batch, 0).read();
     return result.loss_sum / static_cast<double>(result.count);
   }
   Floats gradient(int tensor) {
@@ -56,13 +57,17 @@ struct Net {
     device.decode(memory->view(tensor, Role::kAccumulator), 0, memory->info(tensor).elements(), v.data());
     return v;
   }
-  void drop() { memory->commit(0); }
+  StepReport commit() {
+    const StepReport report = std::move(*open).commit();
+    open.reset();
+    return report;
+  }
 
   CpuDevice device;
   std::unique_ptr<ModelMemory> memory;
   std::unique_ptr<Buffers> buffers;
   std::unique_ptr<Program> program;
-  std::uint32_t step = 0;
+  std::optional<Step> open;  // a step
 };
 
 inline double norm(const Floats& v) {
@@ -81,7 +86,7 @@ inline void expect_finite_differences(Net& net, const Batch& batch) {
   net.run(batch);
   std::vector<Floats> gradients;
   for (int t = 0; t < net.memory->tensors(); ++t) gradients.push_back(net.gradient(t));
-  net.drop();
+  net.commit();
   for (int t = 0; t < net.memory->tensors(); ++t) {
     SCOPED_TRACE(net.memory->info(t).name);
     const Floats start = net.parameter(t), &g = gradients[static_cast<std::size_t>(t)];
@@ -103,7 +108,7 @@ inline void expect_finite_differences(Net& net, const Batch& batch) {
         }
         net.memory->initialize(t, 0, moved);
         loss[side] = net.run(batch);
-        net.drop();
+        net.commit();
       }
       net.memory->initialize(t, 0, start);
       const double want = dot(direction, g);

@@ -47,9 +47,9 @@ struct Fp32 {
   // The first weight after `steps` steps of a constant gradient.
   float run(int steps, float gradient, double learning_rate) {
     for (int s = 0; s < steps; ++s) {
-      memory.begin_step(++number);
-      memory.fold(0, 0, std::vector<float>(size(), gradient), 0);
-      EXPECT_TRUE(memory.commit(learning_rate).applied);
+      Step step = memory.begin_step({++number, learning_rate});
+      step.fold(0, 0, std::vector<float>(size(), gradient), 0);
+      EXPECT_TRUE(std::move(step).commit().applied);
     }
     std::vector<float> w(size());
     memory.decode(0, 0, w);

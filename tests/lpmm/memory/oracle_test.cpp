@@ -74,20 +74,20 @@ void run_both(const Policy& policy, const OptimizerConfig& config, int microbatc
   expect_equal(memory, oracle, what + " at the start");
   std::int64_t clipped_tensors = 0;
   for (std::uint32_t step = 1; step <= 4; ++step) {
-    memory.begin_step(step, step % 2 == 0);  // counting changes no bit
+    const double lr = step == 3 ? 1e-8 : 0.1 / step;                // it rises as well
+    Step this_step = memory.begin_step({step, lr, step % 2 == 0});  // counting changes no bit
     oracle.begin_step(step);
     for (int k = 0; k < microbatches; ++k) {
       for (int i = 0; i < memory.tensors(); ++i) {
         if (i == 3 && k == microbatches - 1) continue;  // its norm comes from what is stored
         const auto& gradient = draw_values(memory.info(i).elements(),
                                            1000 * step + 10 * static_cast<std::uint64_t>(k + 1) + i, 0.01F);
-        memory.fold(i, 0, gradient, k);
+        this_step.fold(i, 0, gradient, k);
         oracle.fold(i, gradient, k);
       }
     }
     expect_equal(memory, oracle, what + " after the folds of step " + std::to_string(step));
-    const double lr = step == 3 ? 1e-8 : 0.1 / step;  // it rises as well
-    const StepReport a = memory.commit(lr), b = oracle.commit(lr);
+    const StepReport a = std::move(this_step).commit(), b = oracle.commit(lr);
     EXPECT_TRUE(a.applied && b.applied);
     EXPECT_EQ(a.gradient_norm, b.gradient_norm) << what;
     EXPECT_EQ(a.clip_factor, b.clip_factor) << what;

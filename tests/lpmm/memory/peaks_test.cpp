@@ -40,13 +40,13 @@ std::vector<float> gradient_of(std::int64_t elements, std::uint32_t step) {
 }
 
 void step(ModelMemory& memory, std::uint32_t number, bool watches = true) {
-  memory.begin_step(number, false, watches);
+  Step this_step = memory.begin_step({number, 0.003, false, watches});
   std::list<kernels::DeviceArray<float>> gradients;
   for (int t = 0; t < memory.tensors(); ++t) {
     const std::vector<float> g = gradient_of(memory.info(t).elements(), number);
-    memory.fold(t, 0, {gradients.emplace_back(memory.device(), g).data(), g.size()}, 0);
+    this_step.fold(t, 0, {gradients.emplace_back(memory.device(), g).data(), g.size()}, 0);
   }
-  ASSERT_TRUE(memory.commit(0.003).applied);
+  ASSERT_TRUE(std::move(this_step).commit().applied);
 }
 
 // AdamW of one element in fp64, and its peaks.

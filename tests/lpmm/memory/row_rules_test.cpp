@@ -130,9 +130,9 @@ TEST(AdamMini, RowsOfAHeadShareWhereTheyAreAskedTo) {
               memory_ledger(std::span(&kHeads, 1), memory.policy(), c).model_memory());
     std::vector<float> gradient(60);
     for (std::size_t i = 0; i < 60; ++i) gradient[i] = static_cast<float>(i / 5 + 1);  // of row r: r + 1
-    memory.begin_step(1);
-    memory.fold(0, 0, gradient, 0);
-    ASSERT_TRUE(memory.commit(1).applied);
+    Step this_step = memory.begin_step({1, 1});
+    this_step.fold(0, 0, gradient, 0);
+    ASSERT_TRUE(std::move(this_step).commit().applied);
     const std::vector<float> p = values_in(memory, Role::kParameter);
     for (std::size_t r = 0; r < 12; ++r) {
       const double first = static_cast<double>(r / 2 * 2 + 1);  // of the head's two rows
@@ -154,12 +154,12 @@ TEST(AdamMini, HeadsAreTheSameOnEveryDevice) {
       ModelMemory memory({wide, kHeads}, make_policy(preset), c, 1, 1, *device);
       for (int t = 0; t < 2; ++t) memory.initialize(t, 0, normal_values(memory.info(t).elements(), 9, 0.1F));
       for (std::uint32_t s = 1; s <= 3; ++s) {
-        memory.begin_step(s);
+        Step this_step = memory.begin_step({s, 1e-3});
         const kernels::DeviceArray<float> a(*device, normal_values(wide.elements(), s, 0.01F)),
             b(*device, normal_values(kHeads.elements(), 9 * s, 0.01F));
-        memory.fold(0, 0, {a.data(), static_cast<std::size_t>(wide.elements())}, 0);
-        memory.fold(1, 0, {b.data(), static_cast<std::size_t>(kHeads.elements())}, 0);
-        ASSERT_TRUE(memory.commit(1e-3).applied);
+        this_step.fold(0, 0, {a.data(), static_cast<std::size_t>(wide.elements())}, 0);
+        this_step.fold(1, 0, {b.data(), static_cast<std::size_t>(kHeads.elements())}, 0);
+        ASSERT_TRUE(std::move(this_step).commit().applied);
       }
       const kernels::RoleView v = memory.view(0, Role::kRowVariance);
       EXPECT_EQ(v.elements, 8 + 96);
@@ -201,10 +201,10 @@ TEST(RowRules, AVarianceThatIsTooLargeEndsTheRun) {
     for (Device* device : std::initializer_list<Device*>{&cpu, &emulated}) {
       ModelMemory memory({{"w", {3, 130}}}, make_policy("fp32"), of_rule(rule, {{"beta2", 0}}), 1, 1,
                          *device);
-      memory.begin_step(1);
+      Step this_step = memory.begin_step({1, 1e-3});
       const kernels::DeviceArray<float> gradient(*device, std::vector<float>(390, 0x1p61F));
-      memory.fold(0, 0, {gradient.data(), 390}, 0);
-      EXPECT_THROW(memory.commit(1e-3), RunError) << rule;
+      this_step.fold(0, 0, {gradient.data(), 390}, 0);
+      EXPECT_THROW(std::move(this_step).commit(), RunError) << rule;
     }
   }
 }
@@ -242,9 +242,9 @@ TEST(RowRules, ErrorFeedbackKeepsWhereTheParameterEnds) {
     memory.initialize(0, 0, ends.empty() ? normal_values(2000, 1, 0.1F) : start);
     memory.decode(0, 0, start);
     for (std::uint32_t step = 1; step <= 5; ++step) {
-      memory.begin_step(step);
-      memory.fold(0, 0, normal_values(2000, 10 + step, 0.1F), 0);
-      EXPECT_TRUE(memory.commit(0.01).applied);
+      Step this_step = memory.begin_step({step, 0.01});
+      this_step.fold(0, 0, normal_values(2000, 10 + step, 0.1F), 0);
+      EXPECT_TRUE(std::move(this_step).commit().applied);
     }
     const std::vector<float> p = values_in(memory, Role::kParameter), m = values_in(memory, Role::kMomentum);
     for (std::size_t i = 0; i < p.size(); ++i) {

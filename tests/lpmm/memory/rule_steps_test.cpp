@@ -50,9 +50,9 @@ Lengths centred_steps(const Policy& policy, float signal, float noise) {
   for (int s = 1; s <= kSteps; ++s) {
     std::vector<float> gradient = normal_values(kElements, 10 + static_cast<std::uint64_t>(s), noise);
     for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] = sizes[i] * (gradient[i] + signal);
-    memory.begin_step(static_cast<std::uint32_t>(s));
-    memory.fold(0, 0, gradient, 0);
-    EXPECT_TRUE(memory.commit(1).applied);
+    Step this_step = memory.begin_step({static_cast<std::uint32_t>(s), 1});
+    this_step.fold(0, 0, gradient, 0);
+    EXPECT_TRUE(std::move(this_step).commit().applied);
     memory.decode(0, 0, p);
     for (std::size_t i = 0; i < p.size(); ++i) {
       const double length = std::abs(p[i] - before[i]);
@@ -100,9 +100,9 @@ TEST(RmsProp, ErrorFeedbackKeepsWhereTheParameterEnds) {
     memory.initialize(0, 0, ends.empty() ? normal_values(2000, 1, 0.1F) : start);
     memory.decode(0, 0, start);
     for (std::uint32_t step = 1; step <= 5; ++step) {
-      memory.begin_step(step);
-      memory.fold(0, 0, normal_values(2000, 10 + step, 0.1F), 0);
-      EXPECT_TRUE(memory.commit(0.01).applied);
+      Step this_step = memory.begin_step({step, 0.01});
+      this_step.fold(0, 0, normal_values(2000, 10 + step, 0.1F), 0);
+      EXPECT_TRUE(std::move(this_step).commit().applied);
     }
     memory.decode(0, 0, p);
     device.decode(memory.view(0, Role::kMomentum), 0, 2000, m.data());
@@ -190,9 +190,9 @@ Sums packed_sums(const Spec& spec, int steps, const std::vector<float>& sizes) {
   std::vector<float> gradient(kBlocks * kWidth);
   for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] = sizes[i % kWidth % sizes.size()];
   for (int s = 1; s <= steps; ++s) {
-    memory.begin_step(static_cast<std::uint32_t>(s));
-    memory.fold(0, 0, gradient, 0);
-    EXPECT_TRUE(memory.commit(0.01).applied);
+    Step this_step = memory.begin_step({static_cast<std::uint32_t>(s), 0.01});
+    this_step.fold(0, 0, gradient, 0);
+    EXPECT_TRUE(std::move(this_step).commit().applied);
   }
   std::vector<float> v(gradient.size());
   const kernels::RoleView view = memory.view(0, Role::kVariance);
@@ -255,9 +255,9 @@ TEST(Adagrad, StickyStepsOfBlocksOnlyRise) {
     std::vector<std::uint16_t> before(static_cast<std::size_t>(blocks));
     int rises = 0;
     for (std::uint32_t s = 1; s <= 300; ++s) {
-      memory.begin_step(s);
-      memory.fold(0, 0, normal_values(64 * 128, s, 0.1F), 0);
-      EXPECT_TRUE(memory.commit(0.01).applied);
+      Step this_step = memory.begin_step({s, 0.01});
+      this_step.fold(0, 0, normal_values(64 * 128, s, 0.1F), 0);
+      EXPECT_TRUE(std::move(this_step).commit().applied);
       for (std::size_t b = 0; b < before.size(); ++b) {
         ASSERT_GE(bf16_to_float(view.steps[b]), bf16_to_float(before[b])) << preset << " update " << s;
         rises += view.steps[b] != before[b] ? 1 : 0;
@@ -281,15 +281,15 @@ std::vector<std::vector<std::uint8_t>> bytes_after(Device& device, const Optimiz
   ModelMemory memory(tensors, policy, config, 5, 1, device);
   for (int i = 0; i < 6; ++i) memory.initialize(i, 0, normal_values(memory.info(i).elements(), 1, 0.1F));
   for (int s = 1; s <= steps; ++s) {
-    memory.begin_step(static_cast<std::uint32_t>(s));
+    Step this_step = memory.begin_step({static_cast<std::uint32_t>(s), 0.05 / s});
     for (int i = 0; i < memory.tensors(); ++i) {
       const float scale = s % 7 == 0 ? 0.0F : 0.1F;
       const auto seed = static_cast<std::uint64_t>(100 * s + i);
       const std::vector<float>& gradient = kept_normal_values(memory.info(i).elements(), seed, scale);
       const kernels::DeviceArray<float> there(device, gradient);
-      memory.fold(i, 0, {there.data(), gradient.size()}, 0);
+      this_step.fold(i, 0, {there.data(), gradient.size()}, 0);
     }
-    EXPECT_TRUE(memory.commit(0.05 / s).applied);
+    EXPECT_TRUE(std::move(this_step).commit().applied);
   }
   std::vector<std::vector<std::uint8_t>> all;
   for (int i = 0; i < memory.tensors(); ++i) {

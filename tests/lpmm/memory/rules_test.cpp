@@ -249,9 +249,9 @@ TEST(Lamb, NormsAreOverTheWholeTensorForAnyThreads) {
     ModelMemory memory({{"w", {37, 1024}}}, make_policy("fp32"), of_rule("lamb", {{"epsilon", 1e-12}}), 1, 1,
                        device);
     memory.initialize(0, 0, start);
-    memory.begin_step(1);
-    memory.fold(0, 0, std::vector<float>(start.size(), 1.0F), 0);
-    EXPECT_TRUE(memory.commit(0.5).applied);
+    Step this_step = memory.begin_step({1, 0.5});
+    this_step.fold(0, 0, std::vector<float>(start.size(), 1.0F), 0);
+    EXPECT_TRUE(std::move(this_step).commit().applied);
     std::vector<float>& w = results.emplace_back(start.size());
     memory.decode(0, 0, w);
     const double norm = std::sqrt(16 + 1e-8 * static_cast<double>(n - 1));
@@ -284,9 +284,9 @@ TEST(RuleTable, AFailedStepChangesNothing) {
       const auto step = [&](std::uint32_t number, float bad) {
         auto gradient = normal_values(n, 1 + number, 0.1F);
         gradient[5] += bad;
-        memory.begin_step(number);
-        memory.fold(0, 0, gradient, 0);
-        return memory.commit(0.01).applied;
+        Step this_step = memory.begin_step({number, 0.01});
+        this_step.fold(0, 0, gradient, 0);
+        return std::move(this_step).commit().applied;
       };
       EXPECT_TRUE(step(1, 0));
       const auto before = all();

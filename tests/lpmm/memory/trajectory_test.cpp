@@ -29,9 +29,9 @@ std::vector<float> decode(const ModelMemory& memory, Role role) {
 
 void step(ModelMemory& memory, std::uint32_t number, const std::vector<float>& gradient,
           double learning_rate) {
-  memory.begin_step(number, true);
-  memory.fold(0, 0, gradient, 0);
-  ASSERT_TRUE(memory.commit(learning_rate).applied);
+  Step this_step = memory.begin_step({number, learning_rate, true});
+  this_step.fold(0, 0, gradient, 0);
+  ASSERT_TRUE(std::move(this_step).commit().applied);
 }
 
 nlohmann::json stored_cases(const std::string& name) {

@@ -25,12 +25,12 @@ TEST(UpdateClip, TheMeanIsOverATensor) {
     CpuDevice device(threads);
     ModelMemory memory({{"half", {8, 1024}}, {"all", {3, 1000}}}, make_policy("fp32"),
                        clipped("adamw", 0.25, {{"epsilon", kNone}}), 1, 1, device);
-    memory.begin_step(1);
+    Step step = memory.begin_step({1, 0.5});
     std::vector<float> half(8 * 1024), all(3000, -3.0F);
     for (std::size_t i = 0; i < half.size(); i += 2) half[i] = 1e-3F;
-    memory.fold(0, 0, half, 0);
-    memory.fold(1, 0, all, 0);
-    EXPECT_TRUE(memory.commit(0.5).applied);
+    step.fold(0, 0, half, 0);
+    step.fold(1, 0, all, 0);
+    EXPECT_TRUE(std::move(step).commit().applied);
     memory.decode(0, 0, half);
     memory.decode(1, 0, all);
     EXPECT_NEAR(half[0], -0.5 * 0.25 / std::sqrt(0.5), 1e-6);

@@ -29,14 +29,14 @@ struct Memory {
     return o;
   }
   StepReport step(std::uint32_t number, bool watch = false, bool count = false) {
-    memory.begin_step(number, count, watch);
+    Step this_step = memory.begin_step({number, 0.01, count, watch});
     std::list<kernels::DeviceArray<float>> gradients;
     for (int t = 0; t < 3; ++t) {
       const std::vector<float> values = normal_values(memory.info(t).elements(), number);
       const auto& there = gradients.emplace_back(memory.device(), values);
-      memory.fold(t, 0, {there.data(), values.size()}, 0);
+      this_step.fold(t, 0, {there.data(), values.size()}, 0);
     }
-    return memory.commit(0.01);
+    return std::move(this_step).commit();
   }
   // All that is stored of a tensor.
   std::string bytes(int tensor) const {
@@ -80,7 +80,7 @@ TEST(LeftOut, ATensorKeepsEverythingAndTheOthersGoOn) {
   partly.memory.leave_out({});
   EXPECT_TRUE(partly.step(3).applied);
   EXPECT_NE(partly.bytes(1), before);
-  partly.memory.begin_step(4);
+  Step this_step = partly.memory.begin_step({4});
   EXPECT_THROW(partly.memory.leave_out({0}), UsageError);
 }
 
@@ -100,9 +100,9 @@ TEST(Watched, TellsOfTheLastStepAloneAndChangesNoByte) {
                 1, 0.02);
   }
   EXPECT_TRUE(plain.memory.watched().empty());
-  watched.memory.begin_step(2, false, true);
-  watched.memory.fail("a test");
-  EXPECT_FALSE(watched.memory.commit(0.01).applied);
+  Step this_step = watched.memory.begin_step({2, 0.01, false, true});
+  this_step.fail("a test");
+  EXPECT_FALSE(std::move(this_step).commit().applied);
   EXPECT_TRUE(watched.memory.watched().empty());
 }
 
@@ -165,9 +165,9 @@ TEST(Watched, SeesMuonsStepsWhereGradientsAreInTheMomentum) {
   policy.accumulate_in_momentum = true;
   ModelMemory memory({{"a.weight", {40, 50}}}, policy, o, 1, 1, device);
   memory.initialize(0, 0, normal_values(2000, 7));
-  memory.begin_step(1, false, true);
-  memory.fold(0, 0, normal_values(2000, 8), 0);
-  EXPECT_TRUE(memory.commit(0.01).applied);
+  Step this_step = memory.begin_step({1, 0.01, false, true});
+  this_step.fold(0, 0, normal_values(2000, 8), 0);
+  EXPECT_TRUE(std::move(this_step).commit().applied);
   const auto& squares = memory.watched()[0].squares;
   EXPECT_GT(squares[static_cast<std::size_t>(Watched::kUpdate)], 0);
   EXPECT_EQ(squares[static_cast<std::size_t>(Watched::kGradient)], 0);

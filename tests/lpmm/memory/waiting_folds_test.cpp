@@ -52,20 +52,20 @@ Reached after_steps(Device& device, const Policy& policy, bool waits) {
   ModelMemory memory = memory_on(device, policy, policy.apply_at_once ? 1 : 2);
   Reached reached;
   for (std::uint32_t step = 1; step <= 3; ++step) {
-    memory.begin_step(step, step == 2, false, 0.01);
+    Step this_step = memory.begin_step({step, 0.01, step == 2});
     for (int k = 0; k < memory.microbatches(); ++k) {
       std::vector<std::vector<float>> kept;
       for (int i = 0; i < memory.tensors(); ++i) {
         kept.push_back(gradient_of(memory, i, step, k));
         if (waits) {
-          memory.fold_later(i, 0, kept.back(), k);
+          this_step.fold_later(i, 0, kept.back(), k);
         } else {
-          memory.fold(i, 0, kept.back(), k);
+          this_step.fold(i, 0, kept.back(), k);
         }
       }
-      memory.fold_waiting();
+      this_step.fold_waiting();
     }
-    const StepReport report = memory.commit(0.01);
+    const StepReport report = std::move(this_step).commit();
     EXPECT_TRUE(report.applied);
     reached.norms.push_back(report.gradient_norm);
   }
@@ -95,16 +95,16 @@ TEST(WaitingFolds, WaitUntilTheyAreCarriedOut) {
   ModelMemory memory = memory_on(device);
   std::vector<float> gradient(70, 2.0F);
   const std::vector<float> none(70), half(70, 1.0F);
-  memory.begin_step(1);
-  memory.fold_later(kBias, 0, gradient, 0);
-  memory.fold_later(kFrozenBias, 0, gradient, 0);  // is dropped
+  Step this_step = memory.begin_step({1, 0.01});
+  this_step.fold_later(kBias, 0, gradient, 0);
+  this_step.fold_later(kFrozenBias, 0, gradient, 0);  // is dropped
   EXPECT_EQ(accumulated(memory, kBias), none);
-  memory.fold_waiting();
+  this_step.fold_waiting();
   EXPECT_EQ(accumulated(memory, kBias), half);
   gradient.assign(70, NAN);
-  memory.fold_waiting();  // there are none
+  this_step.fold_waiting();  // there are none
   EXPECT_EQ(accumulated(memory, kBias), half);
-  EXPECT_TRUE(memory.commit(0.01).applied);
+  EXPECT_TRUE(std::move(this_step).commit().applied);
 }
 
 // 1 is lost in 2^25, but not in other orders: of the first three where the last comes first, of the others
@@ -118,17 +118,17 @@ TEST(WaitingFolds, ComeBeforeLaterOnesOfTheirTensor) {
       for (const float value : values) parts.emplace_back(70, value);
       for (const bool last_waits : {false, true}) {
         ModelMemory memory = memory_on(*device, make_policy("lpmm"), 1);
-        memory.begin_step(1);
-        memory.fold_later(kBias, 0, parts[0], 0, 0, false);
-        memory.fold_later(kBias, 0, parts[1], 0, 1, false);
+        Step this_step = memory.begin_step({1, 0.01});
+        this_step.fold_later(kBias, 0, parts[0], 0, 0, false);
+        this_step.fold_later(kBias, 0, parts[1], 0, 1, false);
         if (last_waits) {
-          memory.fold_later(kBias, 0, parts[2], 0, 2);
+          this_step.fold_later(kBias, 0, parts[2], 0, 2);
         } else {
-          memory.fold(kBias, 0, parts[2], 0, 2);
+          this_step.fold(kBias, 0, parts[2], 0, 2);
         }
-        memory.fold_waiting();
+        this_step.fold_waiting();
         EXPECT_EQ(accumulated(memory, kBias), std::vector<float>(70)) << device->name() << last_waits;
-        EXPECT_EQ(memory.commit(0.01).gradient_norm, 0) << device->name() << last_waits;
+        EXPECT_EQ(std::move(this_step).commit().gradient_norm, 0) << device->name() << last_waits;
       }
     }
   }
@@ -142,17 +142,17 @@ TEST(WaitingFolds, FailAsTheyWouldHaveAtOnce) {
   for (const bool is_asked : {false, true}) {
     ModelMemory memory = memory_on(device);
     const Bytes before = stored_bytes(memory);
-    memory.begin_step(1);
-    memory.fold_later(kNorm, 0, norm, 0);
-    memory.fold_later(kBias, 0, bias, 0);
-    memory.fold(kWeight, 0, weight, 0);  // fails later, if sooner found
+    Step this_step = memory.begin_step({1, 0.01});
+    this_step.fold_later(kNorm, 0, norm, 0);
+    this_step.fold_later(kBias, 0, bias, 0);
+    this_step.fold(kWeight, 0, weight, 0);  // fails later, if sooner found
     if (is_asked) {
-      EXPECT_TRUE(memory.failed());
+      EXPECT_TRUE(this_step.failed());
       EXPECT_EQ(accumulated(memory, kNorm), std::vector<float>(2000, 0.5F));  // did not wait
-      memory.fold_later(kNorm, 0, norm, 1);                                   // is dropped
+      this_step.fold_later(kNorm, 0, norm, 1);                                // is dropped
     }
-    memory.fold_waiting();
-    const StepReport report = memory.commit(0.01);
+    this_step.fold_waiting();
+    const StepReport report = std::move(this_step).commit();
     EXPECT_FALSE(report.applied);
     EXPECT_EQ(report.failed_tensor, "a.bias");
     EXPECT_EQ(stored_bytes(memory), before);
@@ -160,39 +160,25 @@ TEST(WaitingFolds, FailAsTheyWouldHaveAtOnce) {
     EXPECT_EQ(accumulated(memory, kBias), std::vector<float>(70));
   }
   ModelMemory memory = memory_on(device);
-  memory.begin_step(1);
-  memory.fold_later(kBias, 0, bias, 0);
-  memory.fail("the loss");
-  EXPECT_EQ(memory.commit(0.01).failed_tensor, "a.bias");
+  Step this_step = memory.begin_step({1, 0.01});
+  this_step.fold_later(kBias, 0, bias, 0);
+  this_step.fail("the loss");
+  EXPECT_EQ(std::move(this_step).commit().failed_tensor, "a.bias");
 }
 
-TEST(WaitingFolds, AreNotForgottenAtTheEndOfAStep) {
+TEST(WaitingFolds, AreFoldedByCommit) {
   CpuDevice device(1);
-  const std::vector<float> two(70, 2.0F);
-  ModelMemory memory = memory_on(device);
-  EXPECT_NE(said([&] { memory.fold_later(kBias, 0, two, 0); }).find("outside a step"), std::string::npos);
-  memory.begin_step(1);
-  EXPECT_NE(said([&] { memory.fold_later(kBias, 0, two, 2); }).find("microbatch 2"), std::string::npos);
-  EXPECT_THROW(memory.fold_later(kBias, 1, two, 0), UsageError);
-  EXPECT_THROW(memory.fold_later(9, 0, two, 0), UsageError);
-  memory.fold_later(kBias, 0, two, 0);
-  EXPECT_NE(said([&] { memory.commit(0.01); }).find("gradients wait"), std::string::npos);
-  EXPECT_NE(said([&] { memory.commit(NAN); }).find("gradients wait"), std::string::npos);
-  EXPECT_THROW(memory.begin_step(2), UsageError);
-  memory.fold_waiting();
-  EXPECT_TRUE(memory.commit(0.01).applied);
-
-  // A step that is left for what a checkpoint holds takes them along.
-  std::vector<float> gone(70, 2.0F);
-  memory.begin_step(2);
-  memory.fold_later(kBias, 0, gone, 0);
-  gone.assign(70, 3.0F);
-  memory.set_progress(2, 1, 0.01);
-  memory.begin_step(3);
-  memory.fold_waiting();
-  EXPECT_FALSE(memory.failed());
-  EXPECT_EQ(accumulated(memory, kBias), std::vector<float>(70));
-  EXPECT_TRUE(memory.commit(0.01).applied);
+  ModelMemory memory = memory_on(device), other = memory_on(device);
+  for (ModelMemory* m : {&memory, &other}) {
+    Step step = m->begin_step({1, 0.01});
+    const std::vector<float> two(70, 2.0F);
+    EXPECT_NE(said([&] { step.fold_later(kBias, 0, two, 2); }).find("microbatch 2"), std::string::npos);
+    EXPECT_THROW(step.fold_later(kBias, 1, two, 0), UsageError);
+    EXPECT_THROW(step.fold_later(9, 0, two, 0), UsageError);
+    m == &memory ? step.fold_later(kBias, 0, two, 0) : step.fold(kBias, 0, two, 0);
+    EXPECT_TRUE(std::move(step).commit().applied);
+  }
+  EXPECT_EQ(stored_bytes(memory), stored_bytes(other));
 }
 
 TEST(WaitingFolds, AreDroppedWithTheirStep) {
@@ -201,23 +187,18 @@ TEST(WaitingFolds, AreDroppedWithTheirStep) {
   for (Device* device : {static_cast<Device*>(&cpu), static_cast<Device*>(&emulated)}) {
     ModelMemory memory = memory_on(*device), other = memory_on(*device);
     const Bytes before = stored_bytes(memory);
-    memory.abandon_step();  // there is none
-    memory.begin_step(1, true);
-    memory.fold(kWeight, 0, gradient_of(memory, kWeight, 1, 0), 0);
     {
+      Step step = memory.begin_step({1, 0.01, true});
+      Step moved = std::move(step);
+      moved.fold(kWeight, 0, gradient_of(memory, kWeight, 1, 0), 0);
       const std::vector<float> gone(70, NAN);
-      memory.fold_later(kBias, 0, gone, 0);
+      moved.fold_later(kBias, 0, gone, 0);
     }
-    memory.abandon_step();
-    EXPECT_THROW(memory.commit(0.01), UsageError);
-    EXPECT_THROW(memory.begin_step(1), UsageError);
+    EXPECT_THROW(memory.begin_step({1}), UsageError);
     EXPECT_EQ(stored_bytes(memory), before);
     EXPECT_EQ(accumulated(memory, kWeight), std::vector<float>(64 * 128));
     EXPECT_EQ(memory.updates(), 0);
-    for (ModelMemory* m : {&memory, &other}) {
-      fold_all(*m, 2);
-      EXPECT_TRUE(m->commit(0.01).applied);
-    }
+    for (ModelMemory* m : {&memory, &other}) EXPECT_TRUE(folded_step(*m, {2, 0.01}).commit().applied);
     EXPECT_EQ(stored_bytes(memory), stored_bytes(other));
   }
 }

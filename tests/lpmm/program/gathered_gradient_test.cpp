@@ -121,9 +121,10 @@ Trained train(const Forward& forward, const Policy& policy, const OptimizerConfi
   Trained out;
   for (int step = 1; step <= 2; ++step) {
     const double rate = 1e-2 * step;
-    memory.begin_step(static_cast<std::uint32_t>(step), false, false, rate);
-    const PendingLoss loss = program->train(memory, none, drawn_batch(static_cast<unsigned>(step)), 0);
-    EXPECT_TRUE(memory.commit(rate).applied);
+    Step this_step = memory.begin_step({static_cast<std::uint32_t>(step), rate});
+    const PendingLoss loss =
+        program->train(memory, this_step, none, drawn_batch(static_cast<unsigned>(step)), 0);
+    EXPECT_TRUE(std::move(this_step).commit().applied);
     out.losses.push_back(loss.read().loss_sum);
   }
   out.bytes = stored_bytes(memory);
@@ -200,9 +201,9 @@ TEST(GatheredGradient, EachElementComesOncePerStep) {
   CpuDevice device(1);
   const auto step = [&](const std::vector<std::int64_t>& ranges) {
     ModelMemory memory({{"a.weight", {6, 64}}}, at_once("lpmm-min"), adamw(), 1, 1, device);
-    memory.begin_step(1, false, false, 1e-3);
-    for (const std::int64_t first : ranges) memory.fold(0, first, std::vector<float>(128, 1.0F), 0);
-    memory.commit(1e-3);
+    Step this_step = memory.begin_step({1, 1e-3});
+    for (const std::int64_t first : ranges) this_step.fold(0, first, std::vector<float>(128, 1.0F), 0);
+    std::move(this_step).commit();
   };
   const std::vector<std::vector<std::int64_t>> whole = {
       {0, 128, 256}, {256, 128, 0}, {0, 256, 128}, {128, 0, 256}};
@@ -213,10 +214,10 @@ TEST(GatheredGradient, EachElementComesOncePerStep) {
   // What comes twice is not applied twice: of 256 elements each, some or all of which had their update.
   for (const std::int64_t first : {0, 128, 256}) {
     ModelMemory memory({{"a.weight", {8, 64}}}, at_once("lpmm-min"), adamw(), 1, 1, device);
-    memory.begin_step(1, false, false, 1e-3);
-    memory.fold(0, 128, std::vector<float>(256, 1.0F), 0);
+    Step this_step = memory.begin_step({1, 1e-3});
+    this_step.fold(0, 128, std::vector<float>(256, 1.0F), 0);
     const Bytes before = stored_bytes(memory);
-    EXPECT_THROW(memory.fold(0, first, std::vector<float>(256, 1.0F), 0), UsageError) << first;
+    EXPECT_THROW(this_step.fold(0, first, std::vector<float>(256, 1.0F), 0), UsageError) << first;
     EXPECT_TRUE(stored_bytes(memory) == before) << first;
   }
 }

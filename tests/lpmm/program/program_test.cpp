@@ -139,13 +139,13 @@ std::vector<Floats> short_run(Compute compute, int threads) {
   std::vector<Floats> all;
   for (std::uint32_t step = 1; step <= 3; ++step) {
     net.buffers->begin();
-    net.memory->begin_step(step);
+    Step this_step = net.memory->begin_step({step, 0.1});
     for (int m = 0; m < 2; ++m) {
       const Batch batch = random_batch(12, 192, 5, 10 * step + static_cast<unsigned>(m));
-      all.push_back(
-          {static_cast<float>(net.program->train(*net.memory, *net.buffers, batch, m).read().loss_sum)});
+      all.push_back({static_cast<float>(
+          net.program->train(*net.memory, this_step, *net.buffers, batch, m).read().loss_sum)});
     }
-    EXPECT_TRUE(net.memory->commit(0.1).applied);
+    EXPECT_TRUE(std::move(this_step).commit().applied);
     net.buffers->commit();
   }
   for (int t = 0; t < net.memory->tensors(); ++t) all.push_back(net.parameter(t));
@@ -186,8 +186,8 @@ TEST(Program, LearnsOneBatch) {
     const Batch batch = random_batch(16, 192, 5, 6);
     double loss = 0;
     for (int i = 0; i < 40; ++i) {
-      loss = net.run(batch);
-      net.memory->commit(0.1);
+      loss = net.run(batch, 0.1);
+      net.commit();
       net.buffers->commit();
     }
     EXPECT_LT(loss, 0.6);  // smoothing 0.1 of 5 classes cannot go below 0.39
@@ -228,9 +228,9 @@ TEST(Program, RunningStatisticsInClosedForm) {
   a.images = {1, 0, 2, 0, 3, 0, 6, 4};  // means 3, 1; unbiased variances 14/3, 4
   c.images = {0, 5, 0, 5, 0, 5, 0, 5};  // means 0, 5; variances 0
   net.buffers->begin();
-  net.memory->begin_step(1);
-  net.program->train(*net.memory, *net.buffers, a, 0);
-  net.program->train(*net.memory, *net.buffers, c, 1);
+  Step this_step = net.memory->begin_step({1});
+  net.program->train(*net.memory, this_step, *net.buffers, a, 0);
+  net.program->train(*net.memory, this_step, *net.buffers, c, 1);
   EXPECT_EQ(net.buffers->value(0)[0], 0);  // nothing is committed yet
   EXPECT_EQ(net.buffers->value(1)[0], 1);
   net.buffers->commit();
@@ -257,8 +257,8 @@ TEST(Program, FrozenStatisticsStayAndAreUsedInTraining) {
     net.buffers->value(1)[0] = 9;
     const double tested = net.program->evaluate(*net.memory, *net.buffers, batch).loss_sum;
     net.buffers->begin();
-    net.memory->begin_step(1);
-    const double trained = net.program->train(*net.memory, *net.buffers, batch, 0).read().loss_sum;
+    Step this_step = net.memory->begin_step({1});
+    const double trained = net.program->train(*net.memory, this_step, *net.buffers, batch, 0).read().loss_sum;
     net.buffers->commit();
     EXPECT_EQ(trained == tested, frozen);
     EXPECT_EQ(net.buffers->value(0)[0] == 2, frozen);
@@ -273,13 +273,14 @@ TEST(Program, NanLossFailsTheStepAndChangesNothing) {
     for (int t = 0; t < net.memory->tensors(); ++t) before.push_back(net.parameter(t));
     Batch batch = random_batch(8, 192, 5, 8);
     net.buffers->begin();
-    net.memory->begin_step(1);
-    net.program->train(*net.memory, *net.buffers, batch, 0);
-    EXPECT_FALSE(net.memory->failed());
+    Step this_step = net.memory->begin_step({1, 0.1});
+    net.program->train(*net.memory, this_step, *net.buffers, batch, 0);
+    EXPECT_FALSE(this_step.failed());
     batch.images[100] = std::numeric_limits<float>::quiet_NaN();
-    EXPECT_TRUE(std::isnan(net.program->train(*net.memory, *net.buffers, batch, 1).read().loss_sum));
-    EXPECT_TRUE(net.memory->failed());
-    const StepReport report = net.memory->commit(0.1);
+    EXPECT_TRUE(
+        std::isnan(net.program->train(*net.memory, this_step, *net.buffers, batch, 1).read().loss_sum));
+    EXPECT_TRUE(this_step.failed());
+    const StepReport report = std::move(this_step).commit();
     EXPECT_FALSE(report.applied);
     EXPECT_NE(report.failed_tensor.find("loss"), std::string::npos) << report.failed_tensor;
     for (int t = 0; t < net.memory->tensors(); ++t) {
@@ -306,7 +307,7 @@ TEST(Program, AllocatesWhatItPlans) {
   };
   Net first(wide, 4, Compute::kFp32, 1);  // what the libraries keep from their first use is not the program's
   first.run(random_batch(4, 32 * 32 * 16, 10, 1));
-  first.drop();
+  first.commit();
   Net net(wide, 64, Compute::kFp32, 1);
   const Batch batch = random_batch(64, 32 * 32 * 16, 10, 1);
   const std::int64_t page = sysconf(_SC_PAGESIZE);
@@ -317,18 +318,18 @@ TEST(Program, AllocatesWhatItPlans) {
   const std::int64_t before = mapped_bytes();
   net.run(batch);
   const std::int64_t after = mapped_bytes();
-  net.drop();
+  net.commit();
   EXPECT_GE(after - before, planned);
   EXPECT_LT(after - before, planned + (1 << 20));  // the heap may grow by its usual step
   net.run(batch);
-  net.drop();
+  net.commit();
   EXPECT_LT(mapped_bytes() - after, 1 << 20);
 }
 
 TEST(Program, RefusesWhatItWasNotBuiltFor) {
   Net net(every_op, 8, Compute::kFp32, 1);
-  net.memory->begin_step(1);
-  EXPECT_THROW(net.program->train(*net.memory, *net.buffers, random_batch(7, 192, 5, 1), 0),
+  Step this_step = net.memory->begin_step({1});
+  EXPECT_THROW(net.program->train(*net.memory, this_step, *net.buffers, random_batch(7, 192, 5, 1), 0),
                std::logic_error);
   EXPECT_THROW(net.program->evaluate(*net.memory, *net.buffers, random_batch(9, 192, 5, 1)),
                std::logic_error);
@@ -370,23 +371,24 @@ TEST(Program, AnErrorInBackwardLeavesTheStep) {
   define(declaring);
   Buffers none({}, device);
   const Batch batch = random_batch(4, 16, 5, 1);
-  const auto train = [&](ModelMemory& memory) {
+  const auto train = [&](const ModelMemory& memory, Step& step) {
     ProgramBuilder builder(4, Compute::kFp32, device);
     define(builder);
-    builder.finish()->train(memory, none, batch, 0);
+    builder.finish()->train(memory, step, none, batch, 0);
   };
   Floats ends[2];
   for (const bool once : {false, true}) {
     ModelMemory memory(declaring.tensors(), make_policy("fp32"), {}, 1, 1, device);
     breaks = once;
-    memory.begin_step(1);
     if (breaks) {
-      EXPECT_THROW(train(memory), std::runtime_error);
+      Step broken = memory.begin_step({1, 0.5});
+      EXPECT_THROW(train(memory, broken), std::runtime_error);
+      EXPECT_FALSE(std::move(broken).commit().applied);
       breaks = false;
-      memory.begin_step(2);
     }
-    train(memory);
-    EXPECT_TRUE(memory.commit(0.5).applied);
+    Step whole = memory.begin_step({2, 0.5});
+    train(memory, whole);
+    EXPECT_TRUE(std::move(whole).commit().applied);
     Floats& end = ends[once ? 1 : 0];
     end.resize(5);
     memory.read(memory.find("head.bias"), 0, end);

@@ -169,7 +169,7 @@ TEST(SequenceProgram, TheNormCountsSharedWeightsOnce) {
     net.run(random_tokens(8, kShape, 1));
     double sum = 0;
     for (int t = 0; t < net.memory->tensors(); ++t) sum += dot(net.gradient(t), net.gradient(t));
-    EXPECT_NEAR(net.memory->commit(0).gradient_norm, std::sqrt(sum), 1e-5 * std::sqrt(sum));
+    EXPECT_NEAR(net.commit().gradient_norm, std::sqrt(sum), 1e-5 * std::sqrt(sum));
   }
 }
 
@@ -395,13 +395,13 @@ std::vector<Floats> short_run(Shape shape, int threads) {
   Net net(gpt(shape), 3, Compute::kBf16, threads, 2, "lpmm-compact");
   std::vector<Floats> all;
   for (std::uint32_t step = 1; step <= 3; ++step) {
-    net.memory->begin_step(step);
+    Step this_step = net.memory->begin_step({step, 0.01});
     for (int m = 0; m < 2; ++m) {
       const Batch batch = random_tokens(3, shape, step * 2 + static_cast<unsigned>(m));
-      all.push_back(
-          {static_cast<float>(net.program->train(*net.memory, *net.buffers, batch, m).read().loss_sum)});
+      all.push_back({static_cast<float>(
+          net.program->train(*net.memory, this_step, *net.buffers, batch, m).read().loss_sum)});
     }
-    EXPECT_TRUE(net.memory->commit(0.01).applied);
+    EXPECT_TRUE(std::move(this_step).commit().applied);
   }
   for (int t = 0; t < net.memory->tensors(); ++t) all.push_back(net.parameter(t));
   return all;
@@ -449,12 +449,12 @@ TEST(SequenceProgram, DropoutIsForTrainingAlone) {
             dropping.program->evaluate(*dropping.memory, *dropping.buffers, batch).loss_sum);
   std::vector<double> losses;
   for (std::uint32_t step = 1; step <= 2; ++step) {
-    dropping.memory->begin_step(step);
+    Step this_step = dropping.memory->begin_step({step, 0});
     for (int m = 0; m < 2; ++m) {
       losses.push_back(
-          dropping.program->train(*dropping.memory, *dropping.buffers, batch, m).read().loss_sum);
+          dropping.program->train(*dropping.memory, this_step, *dropping.buffers, batch, m).read().loss_sum);
     }
-    dropping.memory->commit(0);
+    std::move(this_step).commit();
   }
   std::sort(losses.begin(), losses.end());
   EXPECT_EQ(std::unique(losses.begin(), losses.end()) - losses.begin(), 4);

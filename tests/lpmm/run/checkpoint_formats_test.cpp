@@ -39,9 +39,9 @@ struct OneWeight {
     return v;
   }
   void train(std::uint32_t step) {
-    memory.begin_step(step);
-    memory.fold(0, 0, values(step), 0);
-    EXPECT_TRUE(memory.commit(0.01).applied);
+    Step this_step = memory.begin_step({step, 0.01});
+    this_step.fold(0, 0, values(step), 0);
+    EXPECT_TRUE(std::move(this_step).commit().applied);
   }
   std::vector<float> decoded() const {
     std::vector<float> v(kElements);

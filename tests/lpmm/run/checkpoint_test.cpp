@@ -48,9 +48,9 @@ struct Trained {
       : memory(std::move(tensors), policy, optimizer(rule), 5, 1, device) {
     for (int i = 0; i < memory.tensors(); ++i) memory.initialize(i, 0, values(i, 0));
     for (int step = 1; step <= steps; ++step) {
-      memory.begin_step(static_cast<std::uint32_t>(step));
-      for (int i = 0; i < memory.tensors(); ++i) memory.fold(i, 0, values(i, step), 0);
-      memory.commit(0.01);
+      Step this_step = memory.begin_step({static_cast<std::uint32_t>(step), 0.01});
+      for (int i = 0; i < memory.tensors(); ++i) this_step.fold(i, 0, values(i, step), 0);
+      std::move(this_step).commit();
     }
     for (float& v : buffers.value(0)) v = 0.25F * static_cast<float>(steps);
   }
@@ -141,12 +141,12 @@ ModelMemory clipping_memory(Device& device, int percentile, int steps, bool froz
     memory.initialize(i, 0, std::vector<float>(static_cast<std::size_t>(n), 0.1F));
   }
   for (int step = 1; step <= steps; ++step) {
-    memory.begin_step(static_cast<std::uint32_t>(step));
+    Step this_step = memory.begin_step({static_cast<std::uint32_t>(step), 0.01});
     for (int i = 0; i < memory.tensors(); ++i) {
       const auto n = static_cast<std::size_t>(memory.info(i).elements());
-      memory.fold(i, 0, std::vector<float>(n, 0.1F / static_cast<float>(step + i)), 0);
+      this_step.fold(i, 0, std::vector<float>(n, 0.1F / static_cast<float>(step + i)), 0);
     }
-    memory.commit(0.01);
+    std::move(this_step).commit();
   }
   return memory;
 }
@@ -579,9 +579,9 @@ TEST(Checkpoint, ParametersOfTwoTermsGoOnFromEveryStep) {
       Trained rest(policy, 0, kSaved);
       load_checkpoint(path, "net", rest.memory, rest.buffers);
       for (int step = k + 1; step <= kSteps; ++step) {
-        rest.memory.begin_step(static_cast<std::uint32_t>(step));
-        for (int i = 0; i < rest.memory.tensors(); ++i) rest.memory.fold(i, 0, rest.values(i, step), 0);
-        rest.memory.commit(0.01);
+        Step this_step = rest.memory.begin_step({static_cast<std::uint32_t>(step), 0.01});
+        for (int i = 0; i < rest.memory.tensors(); ++i) this_step.fold(i, 0, rest.values(i, step), 0);
+        std::move(this_step).commit();
       }
       for (float& v : rest.buffers.value(0)) v = 0.25F * kSteps;
       EXPECT_TRUE(rest.bytes() == whole.bytes()) << "from step " << k;

@@ -32,10 +32,11 @@ class TinyProgram : public Program {
   std::int64_t workspace_bytes() const override { return kTinyFeatures * kTinyClasses * 8; }
   std::int64_t largest_transient_bytes() const override { return kTinyFeatures * kTinyClasses * 4; }
 
-  PendingLoss train(ModelMemory& memory, Buffers& buffers, const Batch& batch, int microbatch) override {
+  PendingLoss train(const ModelMemory& memory, Step& step, Buffers& buffers, const Batch& batch,
+                    int microbatch) override {
     std::vector<float> weight_gradient(kTinyFeatures * kTinyClasses), bias_gradient(kTinyClasses);
     const BatchResult result = pass(memory, buffers, batch, &weight_gradient, &bias_gradient);
-    kernels::LossResult* loss = memory.next_loss();
+    kernels::LossResult* loss = step.next_loss();
     *loss = {result.loss_sum, result.correct};
     std::vector<float> means(kTinyFeatures);
     float* proposal = buffers.proposal(0).data();
@@ -43,11 +44,11 @@ class TinyProgram : public Program {
     for (std::size_t i = 0; i < kTinyFeatures; ++i) means[i] = 0.9F * means[i] + 0.1F * last_features_[i];
     buffers.device().upload(proposal, means.data(), 4 * kTinyFeatures);
     if (hooks_.poison_buffer && hooks_.poison_buffer()) *buffers.finite(0) = false;
-    const float factor = hooks_.bias_factor ? hooks_.bias_factor(memory.noise(0, 0).step) : 1.0F;
+    const float factor = hooks_.bias_factor ? hooks_.bias_factor(step.noise(0, 0).step) : 1.0F;
     for (float& g : bias_gradient) g *= factor;
     if (hooks_.poison && hooks_.poison()) weight_gradient[17] = std::numeric_limits<float>::quiet_NaN();
-    memory.fold(1, 0, bias_gradient, microbatch);
-    memory.fold(0, 0, weight_gradient, microbatch);
+    step.fold(1, 0, bias_gradient, microbatch);
+    step.fold(0, 0, weight_gradient, microbatch);
     return {loss, result.count};
   }
   BatchResult evaluate(const ModelMemory& memory, const Buffers& buffers, const Batch& batch,

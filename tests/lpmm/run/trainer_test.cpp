@@ -664,13 +664,11 @@ TEST(TrainStep, AnErrorLeavesTheStep) {
     model.initialize(memory, 1, {});
     Buffers buffers(model.buffers(), device);
     const auto program = model.build(8, Compute::kFp32, device);
-    StepOptions options;
-    options.learning_rate = 0.01;
+    StepOptions options = {.step = 1, .learning_rate = 0.01};
     if (breaks) {
       Prefetcher batches(*data, {2, 16, 2, false}, 0, 0);
-      options.after_microbatch = [] { throw RunError("broken"); };
-      EXPECT_THROW(train_step(*program, memory, buffers, batches, options), RunError);
-      options.after_microbatch = nullptr;
+      EXPECT_THROW(train_step(*program, memory, buffers, batches, options, [] { throw RunError("broken"); }),
+                   RunError);
       options.step = 2;
     }
     Prefetcher batches(*data, {1, 16, 2, false}, 0, 0);

@@ -516,7 +516,7 @@ TEST(Replay, NamesTheElementsThatPlainArithmeticNames) {
     StepOptions options;
     options.step = static_cast<std::uint32_t>(step);
     options.learning_rate = 0.01;
-    options.after_microbatch = [&] {  // the last one's stay
+    const auto keep_values = [&] {  // the last one's stay
       for (int t = 0; t < 2; ++t) {
         for (const Role role : {Role::kParameter, Role::kAccumulator, Role::kMomentum, Role::kVariance}) {
           std::vector<float>& values = x[static_cast<std::size_t>(t)][role];
@@ -525,7 +525,7 @@ TEST(Replay, NamesTheElementsThatPlainArithmeticNames) {
         }
       }
     };
-    ASSERT_TRUE(train_step(*program, memory, buffers, batches, options).report.applied);
+    ASSERT_TRUE(train_step(*program, memory, buffers, batches, options, keep_values).report.applied);
     for (std::size_t t = 0; t < 2; ++t) {
       if (step % 2 == 0 || step >= 53)
         raise_plainly(plain[t], x[t], step);  // the run looked at every other one

@@ -77,10 +77,10 @@ class EmbeddingOp : public Op {
     if (positions_) {
       positions_->fold(run, plan->compute, gradient(run, output), rows_, host, b.copies, b.positions);
     }
-    if (run.gradients->is_frozen(tokens_.tensor) || plan->is_gathered(tokens_.tensor)) return;
+    if (run.memory.is_frozen(tokens_.tensor) || plan->is_gathered(tokens_.tensor)) return;
     const TokenRows tokens(run.device, tokens_of(run), host, b.copies);
-    run.gradients->applies_at_once(tokens_.tensor) ? fold_all(run, tokens, b.range)
-                                                   : fold_touched(run, tokens, b.range);
+    run.memory.applies_at_once(tokens_.tensor) ? fold_all(run, tokens, b.range)
+                                               : fold_touched(run, tokens, b.range);
   }
 
  private:
@@ -129,8 +129,8 @@ class EmbeddingOp : public Op {
   void fold(RunState& run, const TokenRows& tokens, std::int64_t begin, std::int64_t end,
             float* range) const {
     tokens.sum(run.device, plan->compute, width_, gradient(run, output), begin, end, range);
-    run.gradients->fold(tokens_.tensor, begin, span_of(range, end - begin), run.microbatch,
-                        plan->contribution(tokens_), tokens_.place == 0);
+    run.step->fold(tokens_.tensor, begin, span_of(range, end - begin), run.microbatch,
+                   plan->contribution(tokens_), tokens_.place == 0);
   }
 
   // What no token touches has a gradient of zero, which moves it where it has decay or momentum.

@@ -43,13 +43,13 @@ void PositionTable::fold(RunState& run, Compute compute, const std::byte* gradie
   device.sum_rows(
       {compute, width_, gradient, on_device(device, host, length_, copies), 0, gradient_floats(), sums});
   const std::int64_t all = context_ * width_;
-  run.gradients->fold(tensor_, 0, span_of(sums, gradient_floats()), run.microbatch);
-  if (!run.gradients->applies_at_once(tensor_)) return;
+  run.step->fold(tensor_, 0, span_of(sums, gradient_floats()), run.microbatch);
+  if (!run.memory.applies_at_once(tensor_)) return;
   // What lies beyond has a gradient of zero, which moves it where it has decay or momentum.
   for (std::int64_t begin = gradient_floats(), end = 0; begin < all; begin = end) {
     end = std::min(all, begin + gradient_floats());
     device.sum_rows({compute, width_, gradient, {}, begin, end, sums});
-    run.gradients->fold(tensor_, begin, span_of(sums, end - begin), run.microbatch);
+    run.step->fold(tensor_, begin, span_of(sums, end - begin), run.microbatch);
   }
 }
 

@@ -156,7 +156,7 @@ class TokenLossOp : public Op {
   float scale_of(const RunState& run) const {
     const std::int64_t counted = run.batch.step_labels;
     if (!may_lack_ || counted == 0) return 1.0F / static_cast<float>(rows_);
-    return static_cast<float>(run.gradients->microbatches()) / static_cast<float>(counted);
+    return static_cast<float>(run.memory.microbatches()) / static_cast<float>(counted);
   }
   std::vector<ProgramPlan::Embedding> gathered() const {
     return gathers >= 0 ? plan->embeddings.at(gathers) : std::vector<ProgramPlan::Embedding>();
@@ -192,7 +192,7 @@ class TokenLossOp : public Op {
                               .bias_gradient = b.bias + first});
   }
   void fold_bias(RunState& run, const Backward& b) const {
-    if (bias_ >= 0) run.gradients->fold(bias_, 0, span_of(b.bias, weight_.rows()), run.microbatch);
+    if (bias_ >= 0) run.step->fold(bias_, 0, span_of(b.bias, weight_.rows()), run.microbatch);
   }
   // gradient <- the gradient of a panel, of those of its logits.
   void sum_weight(RunState& run, const Backward& b, std::int64_t columns, float* gradient) const {

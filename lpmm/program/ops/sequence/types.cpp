@@ -66,7 +66,7 @@ class AddTypesOp : public Op {
     host.first[types_] = count;
     device.sum_rows({plan->compute, width_, gradient(run, output), on_device(device, host, types_, b.copies),
                      0, types_ * width_, b.sums});
-    run.gradients->fold(table_, 0, span_of(b.sums, types_ * width_), run.microbatch);
+    run.step->fold(table_, 0, span_of(b.sums, types_ * width_), run.microbatch);
     device.copy_or_add({plan->compute, rows_ * width_}, gradient(run, output), gradient(run, inputs[0]),
                        accumulate[0]);
   }
