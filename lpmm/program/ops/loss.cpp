@@ -57,7 +57,7 @@ class LossOp : public Op {
             .labels = is_square_ ? nullptr : on(run.batch.labels),
             .targets = is_square_ ? on(run.batch.targets) : nullptr,
             .result = run.loss,
-            .dx = run.gradients == nullptr ? nullptr : gradient(run, inputs[0])};
+            .dx = run.step == nullptr ? nullptr : gradient(run, inputs[0])};
   }
   int channels_;
   double smoothing_;
