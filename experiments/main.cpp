@@ -34,7 +34,11 @@ using lpmm::kDone;
 using lpmm::kReaderGone;
 using lpmm::kRunFailed;
 
-int complain(const std::string& what, int code) {
+// Lines of ours begin with two spaces; a line break before anything else is within a name.
+int complain(std::string what, int code) {
+  for (std::size_t at = 0; (at = what.find('\n', at)) != std::string::npos; ++at) {
+    if (what.compare(at + 1, 2, "  ") != 0) what.replace(at, 1, "\\x0A");
+  }
   lpmm::tell(fmt::format("lpmm: {}\n", lpmm::printable(what)));
   return code;
 }

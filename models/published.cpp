@@ -51,10 +51,11 @@ bool is_pickle_name(const fs::path& path) {
 // Throws where a folder without safetensors holds pickles, for the largest of them.
 void refuse_pickles_in(const fs::path& folder) {
   std::error_code error;
-  fs::path largest;
+  fs::path largest, stand_in;
   std::uintmax_t bytes = 0;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     if (at->path().extension() == ".safetensors") return;
+    if (at->path().extension() == ".gguf") stand_in = at->path();
     std::error_code none;
     const std::uintmax_t size = is_pickle_name(at->path()) ? at->file_size(none) : 0;
     const bool is_first = largest.empty() || size > bytes || (size == bytes && at->path() < largest);
@@ -62,6 +63,7 @@ void refuse_pickles_in(const fs::path& folder) {
     largest = at->path();
     bytes = size;
   }
+  if (!stand_in.empty()) refuse_stand_in(stand_in.string(), "GGUF");
   if (!largest.empty()) refuse_pickle(largest);
 }
 
@@ -350,6 +352,7 @@ std::int64_t count_published(const PublishedTensors& tensors, const PublishedLay
 }
 
 const Family& published_family(const std::string& path) {
+  refuse_no_model(path);
   for (const Family& family : families()) {
     if (family.published != nullptr && family.published->is_at(path)) return family;
   }

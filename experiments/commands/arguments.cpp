@@ -117,6 +117,20 @@ void add_svg_option(CLI::App& command, bool& svg) {
   command.add_flag("--svg", svg, "draw every chart as an SVG file too");
 }
 
+void add_overwrite_option(CLI::App& command, bool& overwrite) {
+  command.add_flag("--overwrite", overwrite, "replace what is there under the name of the output");
+}
+
+void check_overwrite(const std::string& output, bool overwrite) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const bool is_file = fs::is_regular_file(output, error);
+  const bool has_files = fs::is_directory(output, error) && !fs::is_empty(output, error);
+  if (overwrite || (!is_file && !has_files)) return;
+  throw UsageError(fmt::format("{}: {} already; name another, or replace it with --overwrite", output,
+                               is_file ? "is there" : "holds files"));
+}
+
 void add_threads_option(CLI::App& command, int& threads) {
   command.add_option("--threads", threads, "0: all processors; results do not depend on it")
       ->check(CLI::Range(0, 1024).description(""));

@@ -87,6 +87,11 @@ void add_settings_option(CLI::App& command, std::vector<std::string>& settings,
 // --svg of what draws charts.
 void add_svg_option(CLI::App& command, bool& svg);
 
+// --overwrite of what writes a file, or a folder of files, that the user named.
+void add_overwrite_option(CLI::App& command, bool& overwrite);
+// Throws UsageError where something is at `output` that may be somebody's, and is not to be replaced.
+void check_overwrite(const std::string& output, bool overwrite);
+
 // --threads; 0 stands for all processors.
 void add_threads_option(CLI::App& command, int& threads);
 

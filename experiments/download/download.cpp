@@ -15,6 +15,7 @@
 #include "lpmm/base/interrupt.h"
 #include "lpmm/files/files.h"
 #include "lpmm/files/locked_file.h"
+#include "lpmm/run/run_folder.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;
@@ -168,7 +169,7 @@ class Transfer {
     if (set_.archive) check_folder_is_free();
     // Beside what is to appear, so that it appears by a new name.
     const fs::path place = set_.archive ? folder_.parent_path() : folder_;
-    make_folder(place.string());
+    const MadeFolder made(place);  // removed again where nothing comes into it
     check_space(place, set_, missing_);
     if (set_.archive) {
       PartialFile part(place, *set_.archive);

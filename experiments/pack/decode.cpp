@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
+#include <new>
 
 #include <jpeglib.h>
 
@@ -18,18 +19,19 @@ namespace lpmm {
 namespace {
 
 constexpr std::int64_t kMostSide = 32767, kMostPixels = std::int64_t{1} << 28;
-// More than either format makes of a byte.
-constexpr std::int64_t kMostPixelsOfByte = 10000;
+// More than a byte of a PNG makes; of all scans of a JPEG; of one scan, where 64 pixels take a bit at least.
+constexpr std::int64_t kMostOfByte = 10000, kMostOfJpegByte = 1000;
+constexpr int kMostScans = 100;
 
 bool is_too_large(std::int64_t height, std::int64_t width) {
   return height > kMostSide || width > kMostSide || height * width > kMostPixels;
 }
-bool is_cut_off(std::int64_t height, std::int64_t width, std::size_t bytes) {
-  return height * width / kMostPixelsOfByte > static_cast<std::int64_t>(bytes);
+bool is_cut_off(std::int64_t pixels, std::size_t bytes, std::int64_t most_of_byte) {
+  return pixels / most_of_byte > static_cast<std::int64_t>(bytes);
 }
 
 void check_size(std::int64_t height, std::int64_t width, std::size_t bytes, const std::string& name) {
-  if (is_cut_off(height, width, bytes)) {
+  if (is_cut_off(height * width, bytes, kMostOfByte)) {
     throw RunError(fmt::format("{}: {} bytes cannot hold its {} x {} pixels", name, bytes, width, height));
   }
   if (height >= 1 && width >= 1 && !is_too_large(height, width)) return;
@@ -37,25 +39,36 @@ void check_size(std::int64_t height, std::int64_t width, std::size_t bytes, cons
                              kMostSide, kMostPixels));
 }
 
+// ---- JPEG ------------------------------------------------------------------------------------------------
 // The library calls this in place of exit(); nothing that has a destructor may be left behind by the jump.
 struct JpegErrors {
   jpeg_error_mgr manager;
+  jpeg_progress_mgr progress;
   std::jmp_buf back;
+  std::size_t bytes;
   char text[JMSG_LENGTH_MAX];
 };
-// Keeps the first error: those after it follow from it.
-void keep_first(j_common_ptr info, JpegErrors& errors) {
-  if (errors.text[0] == '\0') info->err->format_message(info, errors.text);
+JpegErrors& errors_of(j_common_ptr info) {
+  return *reinterpret_cast<JpegErrors*>(info->err);
 }
 void fail_jpeg(j_common_ptr info) {
-  auto* errors = reinterpret_cast<JpegErrors*>(info->err);
-  keep_first(info, *errors);
-  std::longjmp(errors->back, 1);
+  JpegErrors& errors = errors_of(info);
+  info->err->format_message(info, errors.text);
+  std::longjmp(errors.back, 1);
 }
-void note_warning(j_common_ptr info, int level) {
-  if (level >= 0) return;  // no warning, but a trace
-  ++info->err->num_warnings;
-  keep_first(info, *reinterpret_cast<JpegErrors*>(info->err));
+// The first warning ends it: what follows would be made up.
+void fail_at_warning(j_common_ptr info, int level) {
+  if (level < 0) fail_jpeg(info);  // no warning, but a trace
+}
+// A scan of some bytes may change all pixels, and a file may hold any number of scans.
+void limit_scans(j_common_ptr info) {
+  const auto& image = *reinterpret_cast<j_decompress_ptr>(info);
+  JpegErrors& errors = errors_of(info);
+  const std::int64_t pixels = std::int64_t{image.image_height} * image.image_width;
+  const int scans = image.input_scan_number;
+  if (scans <= kMostScans && !is_cut_off(pixels * scans, errors.bytes, kMostOfByte)) return;
+  std::strncpy(errors.text, "too many scans, save it again", sizeof errors.text - 1);
+  std::longjmp(errors.back, 1);
 }
 
 // False, with errors.text, where the library gave up. Memory of `picture` is the caller's, made by `grow`.
@@ -64,13 +77,16 @@ bool read_jpeg(std::span<const std::uint8_t> file, DecodedPicture& picture, Jpeg
   jpeg_decompress_struct info;
   std::memset(&info, 0, sizeof info);
   info.err = jpeg_std_error(&errors.manager);
+  errors.bytes = file.size();
   errors.manager.error_exit = fail_jpeg;
-  errors.manager.emit_message = note_warning;
+  errors.manager.emit_message = fail_at_warning;
+  errors.progress.progress_monitor = limit_scans;
   if (setjmp(errors.back) != 0) {
     jpeg_destroy_decompress(&info);
     return false;
   }
   jpeg_create_decompress(&info);
+  info.progress = &errors.progress;
   jpeg_mem_src(&info, file.data(), static_cast<unsigned long>(file.size()));
   jpeg_read_header(&info, TRUE);
   info.out_color_space = JCS_RGB;
@@ -86,9 +102,8 @@ bool read_jpeg(std::span<const std::uint8_t> file, DecodedPicture& picture, Jpeg
     jpeg_read_scanlines(&info, &row, 1);
   }
   jpeg_finish_decompress(&info);
-  const long warnings = errors.manager.num_warnings;
   jpeg_destroy_decompress(&info);
-  return warnings == 0;
+  return true;
 }
 
 DecodedPicture decode_jpeg(std::span<const std::uint8_t> file, const std::string& name) {
@@ -101,7 +116,7 @@ DecodedPicture decode_jpeg(std::span<const std::uint8_t> file, const std::string
     }
     p.height = static_cast<int>(info.image_height);
     p.width = static_cast<int>(info.image_width);
-    const bool is_cut = is_cut_off(p.height, p.width, info.src->bytes_in_buffer);
+    const bool is_cut = is_cut_off(std::int64_t{p.height} * p.width, e.bytes, kMostOfJpegByte);
     if (is_cut || is_too_large(p.height, p.width)) {
       std::strncpy(e.text, is_cut ? "too few bytes for its size" : "too large", sizeof e.text - 1);
       return;
@@ -115,27 +130,99 @@ DecodedPicture decode_jpeg(std::span<const std::uint8_t> file, const std::string
   return picture;
 }
 
-DecodedPicture decode_png(std::span<const std::uint8_t> file, const std::string& name) {
-  struct Image {
-    png_image image{};
-    ~Image() { png_image_free(&image); }
-  } of;
-  of.image.version = PNG_IMAGE_VERSION;
-  const auto check = [&](int done) {
-    if (done == 0 || PNG_IMAGE_FAILED(of.image) || of.image.warning_or_error != 0) {
-      throw RunError(fmt::format("{}: is no PNG that can be read: {}", name, of.image.message));
+// ---- PNG -------------------------------------------------------------------------------------------------
+struct PngReader {
+  explicit PngReader(std::span<const std::uint8_t> file) : rest(file) {
+    png = png_create_read_struct(PNG_LIBPNG_VER_STRING, this, fail, [](png_structp, png_const_charp) {});
+    if (png != nullptr) info = png_create_info_struct(png);
+    if (info == nullptr) throw std::bad_alloc();
+  }
+  ~PngReader() { png_destroy_read_struct(&png, &info, nullptr); }
+  PngReader(const PngReader&) = delete;
+  PngReader& operator=(const PngReader&) = delete;
+
+  // In place of exit(), as for JPEGs.
+  [[noreturn]] static void fail(png_structp png, png_const_charp why) {
+    auto& reader = *static_cast<PngReader*>(png_get_error_ptr(png));
+    std::strncpy(reader.text, why, sizeof reader.text - 1);
+    std::longjmp(reader.back, 1);
+  }
+  static void read(png_structp png, png_bytep to, std::size_t bytes) {
+    auto& reader = *static_cast<PngReader*>(png_get_io_ptr(png));
+    if (bytes > reader.rest.size()) png_error(png, "it is cut off");
+    std::memcpy(to, reader.rest.data(), bytes);
+    reader.rest = reader.rest.subspan(bytes);
+  }
+
+  png_structp png = nullptr;
+  png_infop info = nullptr;
+  std::span<const std::uint8_t> rest;
+  std::jmp_buf back = {};
+  char text[128] = {};
+};
+
+bool read_png_header(PngReader& reader) {
+  if (setjmp(reader.back) != 0) return false;
+  png_set_read_fn(reader.png, &reader, PngReader::read);
+  // Colours are taken as they are stored: no gamma, no profile.
+  png_set_keep_unknown_chunks(reader.png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
+  png_read_info(reader.png, reader.info);
+  return true;
+}
+
+// Into rows of 3 bytes a pixel, or of two where grey has 16 bits.
+bool read_png_rows(PngReader& reader, DecodedPicture& picture, bool is_wide_grey) {
+  if (setjmp(reader.back) != 0) return false;
+  if (!is_wide_grey) {
+    png_set_expand(reader.png);
+    png_set_strip_16(reader.png);
+    png_set_gray_to_rgb(reader.png);
+  }
+  png_set_strip_alpha(reader.png);
+  const int passes = png_set_interlace_handling(reader.png);
+  png_read_update_info(reader.png, reader.info);
+  const std::size_t row = std::size_t{3} * static_cast<std::size_t>(picture.width);
+  if (png_get_rowbytes(reader.png, reader.info) > row) png_error(reader.png, "its rows are too long");
+  for (int pass = 0; pass < passes; ++pass) {
+    for (std::size_t y = 0; y < static_cast<std::size_t>(picture.height); ++y) {
+      png_read_row(reader.png, picture.pixels.data() + y * row, nullptr);
     }
+  }
+  png_read_end(reader.png, nullptr);
+  return true;
+}
+
+// Two bytes a pixel become three, from the last on; what is above 255 becomes white.
+void narrow_grey(DecodedPicture& picture) {
+  const std::ptrdiff_t width = picture.width;
+  for (std::ptrdiff_t y = 0; y < picture.height; ++y) {
+    std::uint8_t* row = picture.pixels.data() + y * 3 * width;
+    for (std::ptrdiff_t x = width - 1; x >= 0; --x) {
+      const std::uint8_t grey = row[2 * x] > 0 ? 255 : row[2 * x + 1];
+      std::fill_n(row + 3 * x, 3, grey);
+    }
+  }
+}
+
+DecodedPicture decode_png(std::span<const std::uint8_t> file, const std::string& name) {
+  PngReader reader(file);
+  const auto check = [&](bool done) {
+    if (!done) throw RunError(fmt::format("{}: is no PNG that can be read: {}", name, reader.text));
   };
-  check(png_image_begin_read_from_memory(&of.image, file.data(), file.size()));
-  check_size(of.image.height, of.image.width, file.size(), name);
-  of.image.format = PNG_FORMAT_RGB;
-  DecodedPicture picture{static_cast<int>(of.image.height), static_cast<int>(of.image.width), {}};
-  picture.pixels.resize(PNG_IMAGE_SIZE(of.image));
-  const png_color black{0, 0, 0};
-  check(png_image_finish_read(&of.image, &black, picture.pixels.data(), 0, nullptr));
+  check(read_png_header(reader));
+  const std::int64_t height = png_get_image_height(reader.png, reader.info);
+  const std::int64_t width = png_get_image_width(reader.png, reader.info);
+  check_size(height, width, file.size(), name);
+  DecodedPicture picture{static_cast<int>(height), static_cast<int>(width), {}};
+  picture.pixels.resize(static_cast<std::size_t>(3 * height * width));
+  const bool is_wide_grey = png_get_color_type(reader.png, reader.info) == PNG_COLOR_TYPE_GRAY &&
+                            png_get_bit_depth(reader.png, reader.info) == 16;
+  check(read_png_rows(reader, picture, is_wide_grey));
+  if (is_wide_grey) narrow_grey(picture);
   return picture;
 }
 
+// ---- sizes -----------------------------------------------------------------------------------------------
 // For each of `out` places from `first` on, of `scaled` in all: what it takes from `size` places in a row, as
 // the first of them and weights that add up to 1.
 struct Share {
@@ -171,6 +258,24 @@ DecodedPicture decode_picture(std::span<const std::uint8_t> file, const std::str
   if (begins_with(kJpeg)) return decode_jpeg(file, name);
   if (begins_with(kPng)) return decode_png(file, name);
   throw RunError(fmt::format("{}: is neither a JPEG nor a PNG", name));
+}
+
+DecodedPicture turned(DecodedPicture p, int orientation) {
+  if (orientation == 1) return p;
+  const bool swaps = orientation >= 5,
+             from_right = orientation % 4 == 3 || orientation == 2 || orientation == 8;
+  const bool from_below = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
+  DecodedPicture out{swaps ? p.width : p.height, swaps ? p.height : p.width, {}};
+  out.pixels.reserve(p.pixels.size());
+  for (std::ptrdiff_t y = 0; y < out.height; ++y) {
+    for (std::ptrdiff_t x = 0; x < out.width; ++x) {
+      const std::ptrdiff_t column = swaps ? y : x, line = swaps ? x : y;
+      const std::ptrdiff_t at =
+          (from_below ? p.height - 1 - line : line) * p.width + (from_right ? p.width - 1 - column : column);
+      out.pixels.insert(out.pixels.end(), p.pixels.begin() + 3 * at, p.pixels.begin() + 3 * at + 3);
+    }
+  }
+  return out;
 }
 
 std::vector<std::uint8_t> scaled_square(const DecodedPicture& p, int scale_to, int side) {

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <map>
 #include <vector>
 
 #include "experiments/pack/decode.h"
+#include "experiments/pack/exif.h"
 #include "kernels/threads/pool.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/interrupt.h"
@@ -85,6 +87,7 @@ class Decoder {
     if (at_ % kAtOnce == 0) decode_some();
     return decoded_[static_cast<std::size_t>(at_++ % kAtOnce)];
   }
+  std::int64_t oriented() const { return oriented_; }
 
  private:
   static constexpr std::int64_t kAtOnce = 64;
@@ -95,8 +98,11 @@ class Decoder {
     pool_.for_each(n, [&](std::int64_t i, int) {
       const std::string& path = paths_[static_cast<std::size_t>(at_ + i)];
       const std::string bytes = read_text(path, kLargestPicture);
-      const DecodedPicture picture =
-          decode_picture({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()}, path);
+      const std::span file(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+      DecodedPicture picture = decode_picture(file, path);
+      const int orientation = exif_orientation(file);
+      if (orientation != 1) ++oriented_;
+      if (!options_.as_stored) picture = turned(std::move(picture), orientation);
       decoded_[static_cast<std::size_t>(i)] = scaled_square(picture, options_.scale_to, options_.side);
     });
     if (progress_) progress_(at_ + n, std::ssize(paths_));
@@ -106,6 +112,7 @@ class Decoder {
   const ProgressCall& progress_;
   Pool pool_;
   std::int64_t at_ = 0;
+  std::atomic<std::int64_t> oriented_ = 0;
   std::vector<std::vector<std::uint8_t>> decoded_;
 };
 
@@ -141,7 +148,7 @@ Packed pack_images(const PackOptions& given, const ProgressCall& progress) {
   Decoder decoder(std::move(paths), options, progress);
   write_image_file(options.output, facts, labels, [&] { return decoder.next(); });
   const auto bytes = static_cast<std::int64_t>(fs::file_size(options.output));
-  return {facts.train, facts.test, bytes, static_cast<int>(facts.names.size())};
+  return {facts.train, facts.test, bytes, static_cast<int>(facts.names.size()), decoder.oriented()};
 }
 
 }  // namespace lpmm

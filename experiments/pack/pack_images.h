@@ -12,11 +12,13 @@ struct PackOptions {
   std::string folder, output;
   int side = 224, scale_to = 0;  // of the shorter side before the middle is cut out; 0: side
   int threads = 0;
+  bool as_stored = false;  // pictures are not turned as their Exif data say
 };
 
 struct Packed {
   std::int64_t train = 0, test = 0, bytes = 0;
   int classes = 0;
+  std::int64_t oriented = 0;  // pictures that are stored turned or mirrored
 };
 
 // From FOLDER/train/CLASS and FOLDER/test/CLASS, or val for test: a picture a file, classes in the order of

@@ -48,6 +48,10 @@ std::string picture_script(const Picture& picture, const std::string& name);
 // disk is full.
 void draw_picture(const Picture& picture, const std::string& prefix, bool svg);
 
+// gnuplot runs what a script says, programs too. Throws RunError naming the line of `path` where one has
+// another form than those of picture_script.
+void check_script(const std::string& script, const std::string& path);
+
 // The same pictures of a script that picture_script made.
 void draw_script(const std::string& script, const std::string& prefix, bool svg);
 

@@ -9,6 +9,7 @@
 #include "experiments/plots/markdown.h"
 #include "experiments/plots/records.h"
 #include "lpmm/base/error.h"
+#include "lpmm/base/terminal.h"
 #include "lpmm/data/scores.h"
 #include "lpmm/memory/spec.h"
 #include "lpmm/run/plan.h"
@@ -74,7 +75,7 @@ std::string results_table(std::span<const PlotRun> runs) {
     if (run.summary.empty()) {
       throw RunError(fmt::format("{}: has not ended, so there is no summary for the table", run.label));
     }
-    std::string label = run.label;
+    std::string label = printable(run.label);
     std::replace_if(
         label.begin(), label.end(), [](char c) { return c == '|' || c == '\n'; }, ' ');
     rows[0].push_back(label);

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "lpmm/base/error.h"
 #include "lpmm/base/process.h"
+#include "lpmm/base/text.h"
 #include "lpmm/files/files.h"
 
 namespace lpmm {
@@ -19,9 +21,10 @@ constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 28;
 class TemporaryFolder {
  public:
   TemporaryFolder() {
+    const char* given = std::getenv("TMPDIR");
+    const fs::path above = given == nullptr || *given == '\0' ? "/tmp" : given;
     std::error_code error;
-    const fs::path above = fs::temp_directory_path(error);
-    if (error) throw RunError("no folder for temporary files: set TMPDIR to one");
+    if (!fs::is_directory(above, error)) throw RunError("no folder for temporary files: set TMPDIR to one");
     std::string name = (above / "lpmm_plot_XXXXXX").string();
     if (mkdtemp(name.data()) == nullptr) throw RunError(name + ": cannot be made; is the disk full?");
     path_ = name;
@@ -64,7 +67,8 @@ std::string gnuplot_picture(const std::string& script, const std::string& type) 
     throw RunError(fmt::format("{}; plots need gnuplot (Debian: apt-get install gnuplot-nox)", error.what()));
   }
   if (code != 0)
-    throw RunError(fmt::format("gnuplot ended with {}: {}", code, read_text(output, kMostBytes)));
+    throw RunError(
+        fmt::format("gnuplot ended with {}:\n  {}", code, indented(read_text(output, kMostBytes))));
   return whole_picture(folder / name, type == "svg" ? "</svg>" : "IEND");
 }
 

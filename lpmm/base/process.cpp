@@ -14,6 +14,7 @@
 #include <memory>
 
 #include "lpmm/base/error.h"
+#include "lpmm/base/text.h"
 
 namespace lpmm {
 namespace {
@@ -77,7 +78,7 @@ std::string output_of(const std::vector<std::string>& arguments) {
   std::string text;
   for (int c = std::fgetc(file); c != EOF; c = std::fgetc(file)) text += static_cast<char>(c);
   if (code != 0) {
-    throw RunError(fmt::format("{} ended with {}: {}", shell_command(arguments), code, text));
+    throw RunError(fmt::format("{} ended with {}:\n  {}", shell_command(arguments), code, indented(text)));
   }
   return text;
 }

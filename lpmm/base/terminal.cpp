@@ -15,7 +15,8 @@ std::string printable(std::string_view text) {
     const utf8proc_category_t category = length > 0 ? utf8proc_category(point) : UTF8PROC_CATEGORY_CC;
     const bool is_control = category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CF ||
                             category == UTF8PROC_CATEGORY_ZL || category == UTF8PROC_CATEGORY_ZP;
-    if (is_control && character != "\n" && character != "\t") {
+    const bool is_joiner = point == 0x200C || point == 0x200D;  // within words and signs
+    if (is_control && !is_joiner && character != "\n" && character != "\t") {
       for (const char c : character) out += fmt::format("\\x{:02X}", static_cast<unsigned char>(c));
     } else {
       out += character;

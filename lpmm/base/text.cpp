@@ -90,6 +90,13 @@ std::string without_password(const std::string& address) {
   return at == std::string::npos || at < host ? address : address.substr(0, host) + address.substr(at + 1);
 }
 
+std::string indented(std::string text) {
+  while (text.ends_with('\n')) text.pop_back();
+  for (std::size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 3)
+    text.insert(at + 1, "  ");
+  return text;
+}
+
 std::string join(std::span<const std::string_view> words) {
   std::string text;
   for (const std::string_view word : words) text.append(text.empty() ? "" : ", ").append(word);

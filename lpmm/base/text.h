@@ -33,6 +33,10 @@ std::string file_name(std::string text);
 // A web address as messages may show it: without the user and password that may stand before the host.
 std::string without_password(const std::string& address);
 
+// Lines of another program for the end of a message, each but the first two columns further in: main() takes
+// any other line break in a message for a part of a name.
+std::string indented(std::string text);
+
 // "a, b, c"
 std::string join(std::span<const std::string_view> words);
 

@@ -155,6 +155,21 @@ ImageFileFacts read_image_facts(const std::string& path) {
   return facts;
 }
 
+std::uint32_t image_file_checksum(const std::string& path) {
+  constexpr std::uint64_t kPieces = 1024, kPiece = 1 << 16;
+  const File file(path, File::Mode::kRead);
+  const ImagePlaces places(read_image_header(path, file));
+  std::uint32_t crc = file.checksum(places.pixels);
+  std::vector<std::byte> piece(kPiece);
+  const std::uint64_t apart = std::max(kPiece, (places.end - places.pixels) / kPieces);
+  for (std::uint64_t at = places.pixels; at < places.end; at += apart) {
+    const auto now = std::span(piece).first(std::min(kPiece, places.end - at));
+    file.read(at, now);
+    crc = crc32(now, crc);
+  }
+  return crc;
+}
+
 ImageData open_image_file(const std::string& path) {
   const File file(path, File::Mode::kRead);
   const ImageHeader h = read_image_header(path, file);

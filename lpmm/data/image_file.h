@@ -35,6 +35,9 @@ bool is_image_file(const std::string& path);  // by its first bytes
 
 // Checks the header against the length of the file. Throws RunError naming the file and what was expected.
 ImageFileFacts read_image_facts(const std::string& path);
+// Tells files of the same sizes apart: a CRC-32 of the header, whose means and deviations are of all training
+// pixels, of the labels, and of up to 64 MB of pixels that are spread over the file.
+std::uint32_t image_file_checksum(const std::string& path);
 // Its images, mapped into memory: the file may be replaced meanwhile, but not cut. Labels are checked.
 ImageData open_image_file(const std::string& path);
 // A new file, or one that is replaced as a whole; nothing is left where something is thrown. `next` gives the

@@ -195,7 +195,18 @@ void PixelSums::write(float* mean, float* deviation) const {
 }
 
 std::string data_folder() {
-  if (const char* folder = std::getenv("LPMM_DATA"); folder != nullptr && *folder != '\0') return folder;
+  if (const char* given = std::getenv("LPMM_DATA"); given != nullptr && *given != '\0') {
+    const std::string folder = given;
+    if (folder.find_first_of("\r\n") != std::string::npos)
+      throw UsageError("LPMM_DATA has a line break in it");
+    if (folder == "~" || folder.starts_with("~/")) {
+      throw UsageError(
+          fmt::format("LPMM_DATA is {}: shells put your home in place of ~ only outside of quotes; "
+                      "write $HOME{}",
+                      folder, folder.substr(1)));
+    }
+    return folder;
+  }
   const char* home = std::getenv("HOME");
   return home == nullptr || *home == '\0' ? "" : (fs::path(home) / ".cache" / "lpmm").string();
 }

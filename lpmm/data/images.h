@@ -50,6 +50,7 @@ struct ImageData : DataSource {
 };
 
 // The folder of data sets, there or not: LPMM_DATA where it is set, else ~/.cache/lpmm; empty without HOME.
+// Throws UsageError where LPMM_DATA begins with ~ or has a line break.
 std::string data_folder();
 // A path as it is, else below data_folder(); empty where it is in neither place.
 std::string find_data(const std::string& path);

@@ -78,6 +78,8 @@ std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t crc) {
 
 File::File(const std::string& path, Mode mode, const std::string& name)
     : path_(name.empty() ? path : name), real_path_(path) {
+  if (path.find('\0') != std::string::npos)  // the system would read the name up to there
+    throw RunError(fmt::format("{}: the name of a file has no zero byte", path.c_str()));
   // Without O_NONBLOCK a pipe would keep us waiting for a writer.
   const int flags = mode == Mode::kRead     ? O_RDONLY | O_NONBLOCK
                     : mode == Mode::kCreate ? O_WRONLY | O_CREAT | O_TRUNC
@@ -165,12 +167,23 @@ bool File::has_name() const {
          own.st_ino == named.st_ino;
 }
 
+void refuse_stand_in(const std::string& path, std::string_view begin) {
+  if (begin.starts_with("version https://git-lfs")) {
+    throw RunError(path + ": is a Git LFS pointer in place of the file: fetch it with `git lfs pull`");
+  }
+  if (begin.starts_with("GGUF")) {
+    throw RunError(path +
+                   ": is a GGUF; experiments/zoo/gguf_to_safetensors.py makes a folder of it to import");
+  }
+}
+
 std::string read_text(const std::string& path, std::uint64_t limit) {
   const File file(path, File::Mode::kRead);
   const std::uint64_t size = file.size();
   if (size > limit) throw RunError(fmt::format("{}: {} bytes, at most {} were expected", path, size, limit));
   std::string text(size, '\0');
   file.read(0, std::as_writable_bytes(std::span(text)));
+  refuse_stand_in(path, text);
   return text;
 }
 

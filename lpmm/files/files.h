@@ -75,6 +75,11 @@ class NewFile {
 // Removes what NewFile left in a folder when its process was killed; what cannot be removed stays.
 void remove_leftovers(const std::string& folder);
 
+// Throws RunError where a file that begins so is no model's, but a Git LFS pointer or a GGUF, and says what
+// to do.
+void refuse_stand_in(const std::string& path, std::string_view begin);
+
+// A Git LFS pointer is refused.
 std::string read_text(const std::string& path, std::uint64_t limit);  // an error above `limit` bytes
 void write_text(const std::string& path, std::string_view text);      // new or replaced as a whole, durable
 std::uint32_t file_crc32(const std::string& path);                    // of all of it

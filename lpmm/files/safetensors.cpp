@@ -6,19 +6,19 @@
 #include <bit>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <set>
+#include <numeric>
 
 #include "lpmm/base/error.h"
+#include "lpmm/files/json.h"
 
 namespace lpmm {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "safetensors are little-endian");
 
-using Json = nlohmann::ordered_json;
 constexpr std::uint64_t kLongestHeader = 100'000'000;  // the limit of the reference reader
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62;
-constexpr int kDeepest = 4;  // header, tensor, its arrays; anything deeper is no safetensors
+constexpr std::size_t kDeepest = 4;  // header, tensor, its arrays; anything deeper is no safetensors
 
 constexpr std::pair<std::string_view, std::uint64_t> kTypes[] = {
     {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E5M2", 1}, {"F8_E4M3", 1}, {"I16", 2}, {"U16", 2}, {"F16", 2},
@@ -51,22 +51,13 @@ std::int64_t whole(const Json& j) {
   return j.get<std::int64_t>();
 }
 
-// Refuses a name that comes twice and anything nested deeper than the format does.
 Json parse_header(const std::string& text) {
-  std::vector<std::set<std::string>> names(kDeepest + 1);
-  const auto watch = [&](int depth, Json::parse_event_t event, Json& item) {
-    if (depth >= kDeepest) throw RunError("its header is nested too deeply");
-    const auto level = static_cast<std::size_t>(depth);
-    if (event == Json::parse_event_t::object_start) names[level + 1].clear();
-    if (event == Json::parse_event_t::key && !names[level].insert(item.get<std::string>()).second) {
-      throw RunError(fmt::format("its header names {} twice", item.dump()));
-    }
-    return true;
-  };
   try {
-    return Json::parse(text, watch);
+    return parse_json(text, kDeepest, SameNames::kRefused);
   } catch (const Json::exception&) {
     throw RunError("its header is no JSON");
+  } catch (const RunError& e) {
+    throw RunError(fmt::format("its header {}", e.what()));
   }
 }
 
@@ -109,12 +100,14 @@ std::vector<std::size_t> layout(std::span<const SafetensorsSource> tensors) {
 std::string header_of(const Metadata& metadata, std::span<const SafetensorsSource> tensors,
                       std::uint64_t* data_bytes) {
   Json header = Json::object();
-  if (!metadata.empty()) header["__metadata__"] = metadata;
+  auto& members = header.get_ref<Json::object_t&>();  // its [] would look through all of them
+  if (!metadata.empty()) members.emplace_back("__metadata__", metadata);
   std::uint64_t offset = 0;
   for (const std::size_t i : layout(tensors)) {
     const SafetensorsSource& t = tensors[i];
     const std::uint64_t bytes = tensor_bytes(t.dtype, t.shape);
-    header[t.name] = {{"dtype", t.dtype}, {"shape", t.shape}, {"data_offsets", {offset, offset + bytes}}};
+    members.emplace_back(
+        t.name, Json{{"dtype", t.dtype}, {"shape", t.shape}, {"data_offsets", {offset, offset + bytes}}});
     offset += bytes;
   }
   *data_bytes = offset;
@@ -133,6 +126,9 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : file_(path, File::Mo
     throw RunError(fmt::format("{}: {}", path, what));
   };
   const std::uint64_t size = file_.size();
+  std::string begin(std::min<std::uint64_t>(size, 32), '\0');
+  file_.read(0, std::as_writable_bytes(std::span(begin)));
+  refuse_stand_in(path, begin);
   std::uint64_t length = 0;
   if (size < 8) refuse(fmt::format("is no safetensors file: {} bytes, at least 8 were expected", size));
   file_.read(0, std::as_writable_bytes(std::span(&length, 1)));
@@ -174,12 +170,15 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : file_(path, File::Mo
     at += e.bytes;
   }
   if (at != size) refuse(fmt::format("has {} bytes, its tensors end at {}", size, at));
+  by_name_.resize(entries_.size());
+  std::iota(by_name_.begin(), by_name_.end(), std::size_t{0});
+  std::ranges::sort(by_name_, {}, [&](std::size_t i) -> const std::string& { return entries_[i].name; });
 }
 
 const SafetensorsEntry* SafetensorsFile::find(const std::string& name) const {
-  const auto at =
-      std::find_if(entries_.begin(), entries_.end(), [&](const auto& e) { return e.name == name; });
-  return at == entries_.end() ? nullptr : &*at;
+  const auto at = std::ranges::lower_bound(
+      by_name_, name, {}, [&](std::size_t i) -> const std::string& { return entries_[i].name; });
+  return at == by_name_.end() || entries_[*at].name != name ? nullptr : &entries_[*at];
 }
 
 void SafetensorsFile::read(const SafetensorsEntry& entry, std::uint64_t first,

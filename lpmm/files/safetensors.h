@@ -39,6 +39,7 @@ class SafetensorsFile {
   File file_;
   Metadata metadata_;
   std::vector<SafetensorsEntry> entries_;
+  std::vector<std::size_t> by_name_;  // places in entries_, in the order of their names
 };
 
 // A tensor to write. `emit` hands its bytes to the sink, in order, in pieces of any size.

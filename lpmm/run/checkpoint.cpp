@@ -108,6 +108,7 @@ void check_disk(const std::string& folder, std::int64_t model_bytes) {
 void remove_checkpoint(const fs::path& path) {
   const fs::path away = path.parent_path() / fmt::format(".{}.old", path.filename().string());
   std::error_code error;
+  fs::remove_all(away, error);  // of a process that was killed here
   fs::rename(path, away, error);
   fs::remove_all(error ? path : away, error);
 }

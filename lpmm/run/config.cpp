@@ -230,10 +230,16 @@ void check_setting(const std::string& setting) {
 // The file with what the command line changes.
 TomlTable changed_file(const std::string& text, const std::string& name, const ConfigOptions& options) {
   TomlTable file = TomlTable::parse(text, name);
-  if (!options.preset.empty()) {
+  const auto given = [&](std::string_view key) {
+    return std::any_of(options.settings.begin(), options.settings.end(),
+                       [&](const std::string& s) { return s.substr(0, s.find_first_of(" =")) == key; });
+  };
+  if (!options.preset.empty() || given("memory.preset")) {  // a preset says all of these
     for (const Role role : kEveryElementRole) file.erase(fmt::format("memory.{}", to_string(role)));
     file.erase("memory.error_feedback");
     file.erase("memory.min_elements");
+  }
+  if (!options.preset.empty()) {
     file.set("memory.preset=" + toml_string(options.preset), "--preset " + options.preset);
   }
   if (!options.rounding.empty()) {
@@ -244,11 +250,7 @@ TomlTable changed_file(const std::string& text, const std::string& name, const C
     file.set(setting, "--set " + setting);
   }
   // A length in epochs that was asked for replaces one in steps that the file has.
-  const auto given = [&](std::string_view key) {
-    return std::any_of(options.settings.begin(), options.settings.end(),
-                       [&](const std::string& s) { return s.starts_with(key); });
-  };
-  if (given("train.epochs=") && !given("train.steps=")) file.erase("train.steps");
+  if (given("train.epochs") && !given("train.steps")) file.erase("train.steps");
   return file;
 }
 

@@ -114,7 +114,9 @@ std::optional<std::string> finished_summary(const RunFolder& folder, const RunCo
         "remove this one",
         folder.root.string()));
   }
-  return kept ? std::optional(last->dump()) : std::nullopt;
+  if (!kept) return {};
+  newest_checkpoint(folder.checkpoints, true);  // nobody writes there any more: what was left there goes
+  return last->dump();
 }
 
 MadeFolder::MadeFolder(const fs::path& path) {

@@ -1,12 +1,15 @@
 #include "lpmm/run/run_progress.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "kernels/cpu.h"
 #include "lpmm/base/error.h"
+#include "lpmm/data/image_file.h"
+#include "lpmm/data/image_sets.h"
 #include "lpmm/files/files.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/version.h"
@@ -103,8 +106,20 @@ Json computed_by(const Device& device) {
 std::string change_of_machine(const Json& saved, const Device& device) {
   const auto before = saved.find("computed_by");
   if (before == saved.end() || *before == computed_by(device)) return "";
-  return fmt::format("this run goes on with {}, it was begun with {}: from here on its bits are others",
-                     computed_by(device).dump(), before->dump());
+  std::vector<std::string> changes;
+  const auto text = [](const Json& of, const std::string& key) {
+    return !of.is_object() || !of.contains(key) ? "none"
+           : of[key].is_string()                ? of[key].get<std::string>()
+                                                : of[key].dump();
+  };
+  Json now = computed_by(device);
+  if (!now.contains("simd")) now["simd"] = "none";
+  for (const auto& [key, value] : now.items()) {
+    const std::string was = text(*before, key), is = text(now, key);
+    if (was != is) changes.push_back(fmt::format("{} was {} and is {} now", key, was, is));
+  }
+  return fmt::format("this run goes on otherwise than it was begun: {}; from here on its bits are others",
+                     fmt::join(changes, ", "));
 }
 
 Json state_json(const RunProgress& s, const RunConfig& config, std::int64_t steps_per_epoch,
@@ -179,6 +194,11 @@ Json data_json(const Setup& setup) {
   }
   if (setup.pairs != nullptr) {
     return {{"pairs", setup.pairs->train_examples()}, {"crc32", setup.pairs->checksum()}};
+  }
+  const auto& data = setup.config.data;
+  const std::string path = data.set == kImagesByPath ? find_data(data.text.path) : "";
+  if (is_image_file(path)) {
+    return {{"images", setup.size.train_examples}, {"crc32", image_file_checksum(path)}};
   }
   return {};
 }

@@ -22,6 +22,27 @@ std::string published_folder(const std::string& path) {
   return (fs::is_directory(path, error) ? fs::path(path) : fs::path(path).parent_path()).string();
 }
 
+void refuse_no_model(const std::string& path) {
+  std::error_code none;
+  if (!fs::exists(path, none)) {
+    const bool may_be_hub =
+        std::ranges::count(path, '/') == 1 && !path.starts_with('.') && !path.starts_with('/');
+    throw RunError(fmt::format(
+        "{}: there is no such file or folder{}", path,
+        may_be_hub ? "; where that is a model on a hub, download it first and give its folder: hf download " +
+                         path + " --local-dir FOLDER"
+                   : ""));
+  }
+  const fs::path folder = published_folder(path);
+  if (!fs::exists(folder / "adapter_config.json", none) || fs::exists(folder / "model.safetensors", none) ||
+      fs::exists(folder / "model.safetensors.index.json", none))
+    return;
+  throw RunError(
+      fmt::format("{}: is a LoRA adapter without its model: merge it into that first (peft: "
+                  "model.merge_and_unload().save_pretrained(FOLDER)) and import FOLDER",
+                  folder.string()));
+}
+
 PublishedConfig::PublishedConfig(const std::string& path)
     : PublishedConfig(path, read_json(path, kLongestText)) {}
 PublishedConfig::PublishedConfig(std::string name, Json json)

@@ -14,6 +14,10 @@ namespace lpmm {
 // The folder that holds published weights: the path, or that of a file.
 std::string published_folder(const std::string& path);
 
+// Throws RunError where nothing is at the path, or only a LoRA adapter without its model, and says what to
+// do.
+void refuse_no_model(const std::string& path);
+
 // config.json beside published weights. Errors name file and key.
 class PublishedConfig {
  public:

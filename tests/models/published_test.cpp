@@ -335,7 +335,22 @@ TEST_F(PublishedTest, WhatIsNoModelOfOursIsNamed) {
   expect_said(changed("llama_tiny", "tie_word_embeddings", true),
               "lm_head.weight is not model.embed_tokens.weight");
   expect_said(changed("qwen2_tiny", "tie_word_embeddings", false), "has no tensor lm_head.weight");
-  expect_said(path("nowhere"), "cannot be opened");
+  expect_said(path("nowhere"), "there is no such file or folder");
+  expect_said("owner/Model-1B", "hf download owner/Model-1B");
+  fs::create_directory(path("adapter"));
+  write_text(path("adapter/adapter_config.json"), "{}");
+  expect_said(path("adapter"), "LoRA adapter");
+  fs::create_directory(path("pointer"));
+  write_text(path("pointer/model.safetensors"), "version https://git-lfs.github.com/spec/v1\n");
+  expect_said(path("pointer"), "git lfs pull");
+  // A number that JSON does not have counts where it is asked for.
+  for (const std::string key : {"time_step_limit", "rms_norm_eps"}) {
+    const std::string folder = changed("llama_tiny", key, 123.5);
+    std::string config = read_text(folder + "/config.json", 1 << 20);
+    write_text(folder + "/config.json", config.replace(config.find("123.5"), 5, "Infinity"));
+    const std::string what = said([&] { import(folder); });
+    EXPECT_EQ(what == "no error", key == "time_step_limit") << what;
+  }
 }
 
 TEST_F(PublishedTest, PicklesAreNamedWhereverTheyAre) {

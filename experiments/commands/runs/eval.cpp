@@ -100,6 +100,12 @@ int run_eval(const EvalArguments& o) {
   Progress progress(o.json);
   const EvalResult result =
       evaluate(setup, *make_model(setup.config), checkpoint, progress.share_of("evaluating"));
+  if (!std::isfinite(result.loss)) {
+    throw RunError(
+        fmt::format("{}: its loss on the test set is no finite number: the run diverged; evaluate an "
+                    "earlier checkpoint, or train with a lower optimizer.learning_rate",
+                    checkpoint));
+  }
   nlohmann::ordered_json answer;
   answer["checkpoint"] = result.checkpoint;
   answer[result.unit] = result.items;

@@ -24,7 +24,7 @@ namespace {
 struct ExportArguments {
   std::string path, output, type = "fp32";
   int threads = 0;
-  bool hugging_face = false, json = false;
+  bool hugging_face = false, overwrite = false, json = false;
 };
 
 // The name by which a file of this kind is found beside a model, whatever the run called it.
@@ -71,6 +71,7 @@ void export_tokenizer(const Json& run, const Published& published, const TextOpt
 
 int run_export(const ExportArguments& o) {
   const std::string path = find_checkpoint(o.path);
+  check_overwrite(o.output, o.overwrite);
   CpuDevice device(o.threads);
   if (o.hugging_face) {
     if (o.type != "fp32") throw UsageError("--hf writes fp32; --type is for plain files");
@@ -113,6 +114,7 @@ void add_export_command(CLI::App& program, Action& action) {
       ->capture_default_str();
   command->add_flag("--hf", o->hugging_face,
                     "as its family is published: model.safetensors or shards, config.json, the tokenizer");
+  add_overwrite_option(*command, o->overwrite);
   add_threads_option(*command, o->threads);
   command->add_flag("--json", o->json, "print one JSON object");
   command->footer(

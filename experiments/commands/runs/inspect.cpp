@@ -10,6 +10,7 @@
 #include "experiments/commands/arguments.h"
 #include "kernels/formats/scales.h"
 #include "lpmm/base/exit_code.h"
+#include "lpmm/base/terminal.h"
 #include "lpmm/files/files.h"
 #include "lpmm/files/json.h"
 #include "lpmm/files/safetensors.h"
@@ -68,7 +69,8 @@ void print_tensors(const ordered_json& answer) {
     std::string shape = fmt::format("{}", fmt::join(tensor["shape"].get<std::vector<std::int64_t>>(), "x"));
     std::string bytes = fmt::format("{}", tensor["bytes"].get<std::int64_t>());
     for (const auto& [role, spec] : tensor["specs"].items()) {
-      fmt::print("{:<40} {:>16} {:>12} {:<24}", name + "." + role, shape, bytes, spec.get<std::string>());
+      fmt::print("{:<40} {:>16} {:>12} {:<24}", printable(name + "." + role), shape, bytes,
+                 printable(spec.get<std::string>()));
       if (const auto steps = tensor["steps"].find(role); steps != tensor["steps"].end()) {
         fmt::print(" {:>10.3g} {:>10.3g} {:>10.3g}", (*steps)["min"].get<double>(),
                    (*steps)["mean"].get<double>(), (*steps)["max"].get<double>());

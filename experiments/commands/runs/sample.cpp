@@ -10,6 +10,7 @@
 #include "experiments/commands/runs/loaded_model.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/exit_code.h"
+#include "lpmm/base/terminal.h"
 #include "lpmm/program/family.h"
 #include "lpmm/program/sampling.h"
 #include "lpmm/run/checkpoint.h"
@@ -53,7 +54,7 @@ int run_sample(const SampleArguments& o) {
   const auto show = [&](const std::string& piece) {
     written += piece;
     if (o.json) return;
-    fmt::print("{}", piece);
+    fmt::print("{}", printable(piece));
     flush_output();
   };
   if (!o.json) show(o.prompt);
@@ -109,7 +110,9 @@ void add_sample_command(CLI::App& program, Action& action) {
   command->add_option("--seed", o->sampling.seed, "of the draws")->check(kUnsigned)->capture_default_str();
   add_threads_option(*command, o->threads);
   command->add_flag("--json", o->json, "print one JSON object at the end: checkpoint, prompt, text, ids");
-  command->footer(R"(The text appears as it is written. The same seed gives the same text.
+  command->footer(
+      R"(The text appears as it is written, control characters as \xNN; --json has them as they are. The same
+seed gives the same text.
 Example:
   lpmm sample runs/gpt --prompt "ROMEO:" --tokens 500 --temperature 0.8 --top-k 40)");
   on_selected(*command, action, o, run_sample);

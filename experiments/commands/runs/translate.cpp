@@ -14,6 +14,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/base/exit_code.h"
 #include "lpmm/base/progress.h"
+#include "lpmm/base/terminal.h"
 #include "lpmm/files/gz_file.h"
 #include "lpmm/program/beam_search.h"
 #include "lpmm/program/translate.h"
@@ -54,7 +55,7 @@ int run_translate(const TranslateArguments& o) {
   if (o.json) {
     print_answer({{"checkpoint", loaded.checkpoint}, {"source", lines}, {"target", told}}, true);
   } else {
-    for (const std::string& line : told) fmt::print("{}\n", line);
+    for (const std::string& line : told) fmt::print("{}\n", printable(line));
   }
   return kDone;
 }

@@ -25,7 +25,7 @@ namespace {
 struct TokenizeArguments {
   TextOptions text;
   std::string input, output;
-  bool json = false;
+  bool overwrite = false, json = false;
 };
 
 int run_tokenize(const TokenizeArguments& o) {
@@ -33,6 +33,7 @@ int run_tokenize(const TokenizeArguments& o) {
   if (!o.output.ends_with(".tokens")) {
     throw UsageError(fmt::format("{}: the name of a token file ends in .tokens", o.output));
   }
+  check_overwrite(o.output, o.overwrite);
   check_tokenizer(o.text);
   const std::string text = read_text(o.input, kLongestText);
   Progress progress(o.json);
@@ -54,19 +55,19 @@ int run_tokenize(const TokenizeArguments& o) {
   return kDone;
 }
 
-// ---- tokenizer
-// ----------------------------------------------------------------------------------------------
+// ---- tokenizer -------------------------------------------------------------------------------------------
 struct TokenizerArguments {
   SentencePieceOptions options;
   std::vector<std::string> files;
   std::string output;
-  bool json = false;
+  bool overwrite = false, json = false;
 };
 
 int run_tokenizer(const TokenizerArguments& o) {
   if (!o.output.ends_with(".model")) {
     throw UsageError(fmt::format("{}: the name of a SentencePiece model ends in .model", o.output));
   }
+  check_overwrite(o.output, o.overwrite);
   write_text(o.output, train_sentence_piece(o.options, o.files));
   const auto tokenizer = load_tokenizer(o.output);
   print_answer({{"output", o.output}, {"type", o.options.type}, {"vocabulary", tokenizer->vocabulary()}},
@@ -133,6 +134,7 @@ void add_tokenize(CLI::App& data, Action& action) {
       ->capture_default_str();
   command->add_option("--vocab", o->text.folder,
                       "folder of gpt2's encoder.json and vocab.bpe (default: gpt2-bpe in the data folder)");
+  add_overwrite_option(*command, o->overwrite);
   command->add_flag("--json", o->json, "print one JSON object");
   command->footer(R"(Example:
   lpmm data tokenize --tokenizer gpt2 corpus.txt corpus.tokens
@@ -158,6 +160,7 @@ void add_tokenizer(CLI::App& data, Action& action) {
   command->add_option("--output", o->output, "file to write; its name ends in .model")
       ->required()
       ->check(kOutput);
+  add_overwrite_option(*command, o->overwrite);
   command->add_flag("--json", o->json, "print one JSON object: output, type, vocabulary");
   command->footer(R"(Example:
   lpmm data tokenizer --train bpe --vocabulary 8000 train.en train.de --output joint.model

@@ -77,7 +77,9 @@ int draw_again(const PlotArguments& o) {
     constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 28;
     const std::string prefix = path.substr(0, path.size() - kScriptEnd.size());
     remove_leftovers(std::filesystem::path(path).parent_path().string());
-    draw_script(read_text(path, kMostBytes), prefix, o.svg);
+    const std::string script = read_text(path, kMostBytes);
+    check_script(script, path);
+    draw_script(script, prefix, o.svg);
     answer["png"].push_back(prefix + ".png");
     if (o.svg) answer["svg"].push_back(prefix + ".svg");
   }
@@ -142,7 +144,7 @@ void add_plot_command(CLI::App& program, Action& action) {
       R"(Pictures: training loss, test loss, what the task is scored by (accuracy, F1, ...) and the underflow
 shares by role over steps. Table: bits per parameter, model memory by role, loss, scores, underflow,
 planned and measured memory. `tensorboard --logdir DIR` shows event files. A script PREFIX.gp in place
-of runs is drawn again.
+of runs is drawn again, where all its lines are of the kinds that lpmm writes.
 Examples:
   lpmm plot runs/fp32 runs/sr --label fp32 --label "lpmm, sr" --out plots/both --table
   lpmm plot runs/fp32 runs/sr --tensorboard events

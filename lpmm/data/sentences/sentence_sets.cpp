@@ -87,7 +87,19 @@ const std::vector<Task>& tasks() {
 std::string read_tsv(const fs::path& folder, std::string_view name, std::string& path) {
   path = find_plain_or_gz((folder / name).string() + ".tsv");
   if (path.empty()) {
-    throw RunError(fmt::format("{}: has no {}.tsv, nor {}.tsv.gz", folder.string(), name, name));
+    std::error_code none;
+    const std::string own = (folder / name).string();
+    throw RunError(fmt::format(
+        "{0}: has no {1}.tsv, nor {1}.tsv.gz, whose first line names columns with tabs between them: "
+        "sentence and "
+        "label, for one{2}",
+        folder.string(), name,
+        fs::exists(own + ".csv", none)
+            ? fmt::format(
+                  "; make it: python3 -c \"import csv, sys; [print(*(' '.join(c.split()) for c in r), "
+                  "sep='\\t') for r in csv.reader(sys.stdin)]\" < {0}.csv > {0}.tsv",
+                  own)
+            : ""));
   }
   return read_plain_or_gz(path);
 }
@@ -163,7 +175,12 @@ class TsvFile {
   }
   int expect(const Column& column, std::span<const std::string_view> heading) const {
     const int place = place_of(column, heading);
-    if (place < 0) throw RunError(fmt::format("{}: its first line has no column \"{}\"", path_, column.name));
+    if (place < 0) {
+      throw RunError(
+          fmt::format("{}: its first line has no column \"{}\", but {}; name sentences \"sentence\", or "
+                      "\"sentence1\" and \"sentence2\", and what to tell \"label\" or \"score\"",
+                      path_, column.name, shown(fmt::format("{}", fmt::join(heading, ", ")))));
+    }
     return place;
   }
   void read_score(std::string_view text, std::size_t line, SentenceExample& e) const {

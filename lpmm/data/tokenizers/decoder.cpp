@@ -39,11 +39,11 @@ Decoder strip_decoder(const Part& part) {
   const std::string content = part.text("content");
   if (content.empty()) throw part.refusal("content is empty");
   return [content, start = part.integer("start", 0, kMost, 0), stop = part.integer("stop", 0, kMost, 0)](
-             std::string token, bool, std::size_t) {
-    for (std::int64_t i = 0; i < start && token.starts_with(content); ++i) token.erase(0, content.size());
-    for (std::int64_t i = 0; i < stop && token.ends_with(content); ++i)
-      token.resize(token.size() - content.size());
-    return token;
+             std::string_view token, bool, std::size_t) {
+    for (std::int64_t i = 0; i < start && token.starts_with(content); ++i)
+      token.remove_prefix(content.size());
+    for (std::int64_t i = 0; i < stop && token.ends_with(content); ++i) token.remove_suffix(content.size());
+    return std::string(token);
   };
 }
 

@@ -4,8 +4,7 @@
 #include <utf8proc.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <memory>
+#include <vector>
 
 #include "lpmm/data/tokenizers/characters.h"
 #include "lpmm/data/tokenizers/growth.h"
@@ -33,15 +32,36 @@ std::string map_characters(const std::string& text, const Write& write) {
   return out;
 }
 
+// utf8proc_map, but in time n log n: that moves each mark of a run step by step to its place.
 std::string unicode_form(std::string text, int options) {
   if (is_ascii(text)) return text;
-  utf8proc_uint8_t* mapped = nullptr;
-  const auto bytes = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-                                  static_cast<utf8proc_ssize_t>(text.size()), &mapped,
-                                  static_cast<utf8proc_option_t>(options | UTF8PROC_STABLE));
-  const std::unique_ptr<utf8proc_uint8_t, void (*)(void*)> owner(mapped, std::free);
-  if (bytes < 0) throw UsageError(fmt::format("a text cannot be normalised: {}", utf8proc_errmsg(bytes)));
-  return {reinterpret_cast<const char*>(mapped), static_cast<std::size_t>(bytes)};
+  constexpr utf8proc_ssize_t kLongest = 32;  // what one character becomes; U+FDFA 18
+  std::vector<utf8proc_int32_t> codes;
+  const auto of = static_cast<utf8proc_option_t>(options | UTF8PROC_STABLE);
+  int last = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const Character c = character_at(text, at);
+    const auto used = codes.size();
+    codes.resize(used + kLongest);
+    const auto made = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c.code), codes.data() + used,
+                                              kLongest, of, &last);
+    if (made < 0 || made > kLongest)
+      throw UsageError("a text cannot be normalised: " + shown(text.substr(at)));
+    codes.resize(used + static_cast<std::size_t>(made));
+    at += c.bytes;
+  }
+  const auto order = [](utf8proc_int32_t code) { return utf8proc_get_property(code)->combining_class; };
+  const auto starts = [&](utf8proc_int32_t code) { return order(code) == 0; };
+  for (auto run = codes.begin(); run != codes.end();) {
+    const auto end = std::find_if(run, codes.end(), starts);
+    std::ranges::stable_sort(run, end, {}, order);
+    run = std::find_if_not(end, codes.end(), starts);
+  }
+  const auto count = utf8proc_normalize_utf32(codes.data(), std::ssize(codes), of);
+  std::string out;
+  for (utf8proc_ssize_t i = 0; i < count; ++i)
+    out += utf8(static_cast<char32_t>(codes[static_cast<std::size_t>(i)]));
+  return out;
 }
 
 template <int kOptions>

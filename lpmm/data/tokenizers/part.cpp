@@ -8,6 +8,7 @@
 #include "lpmm/data/tokenizers/growth.h"
 #include "lpmm/data/utf8.h"
 #include "lpmm/files/files.h"
+#include "lpmm/files/json.h"
 
 namespace lpmm {
 
@@ -16,7 +17,7 @@ using AnyJson = nlohmann::json;
 AnyJson read_sorted_json(const std::string& path) {
   constexpr std::uint64_t kMost = 64 << 20;
   constexpr int kDeepest = 32;
-  const std::string text = read_text(path, kMost);
+  const std::string text = with_named_numbers(read_text(path, kMost));
   // The parser takes a zero byte for the end.
   if (text.find('\0') != std::string::npos) throw RunError(fmt::format("{}: is no JSON", path));
   try {

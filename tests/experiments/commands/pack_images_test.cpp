@@ -23,7 +23,8 @@ class PackImages : public ProgramTest {
     write("set/train/b/.hidden", "nothing");
   }
   Outcome pack(std::vector<std::string> more = {}) const {
-    std::vector<std::string> arguments = {"data", "pack-images", path("set"), path("out.images"), "--json"};
+    std::vector<std::string> arguments = {"data",   "pack-images", path("set"), path("out.images"),
+                                          "--json", "--overwrite"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run_lpmm(arguments);
   }
@@ -51,6 +52,43 @@ TEST_F(PackImages, TrainsFromWhatItWrites) {
   const Outcome eval = run_lpmm({"eval", path("run"), "--json"});
   ASSERT_EQ(eval.code, 0) << eval.err;
   EXPECT_EQ(eval.json()["images"], 2) << eval.out;
+}
+
+TEST_F(PackImages, SaysThatItTurnsPictures) {
+  fs::copy(kPictureFolder + "turned_6.jpg",
+           path("set/train/a/0.jpg"));  // left red, right blue; shown: above, below
+  const auto red_at_right = [&](const char* orient) {
+    const Outcome packed = pack({"--size", "8", "--orient", orient});
+    EXPECT_EQ(packed.code, 0) << packed.err;
+    EXPECT_NE(packed.err.find("1 of 6 pictures have an orientation"), std::string::npos) << packed.err;
+    return open_image_file(path("out.images")).train.image(0)[3 * 7];
+  };
+  EXPECT_GT(red_at_right("exif"), 150);
+  EXPECT_LT(red_at_right("as-stored"), 50);
+  EXPECT_EQ(pack({"--size", "8"}).json()["oriented"], 1);
+  fs::remove(path("out.images"));
+  refused(2, {"--orient"}, {"--orient", "left"});
+}
+
+TEST_F(PackImages, ARunDoesNotGoOnWithOtherPictures) {
+  ASSERT_EQ(pack({"--size", "8"}).code, 0);
+  const std::vector<std::string> settings = {
+      "--set", "data.set=images", "--set", "data.path=" + path("out.images"),
+      "--set", "train.batch=2",   "--set", "train.steps=2"};
+  train("run", settings);
+  std::vector<std::string> longer = {"train", config(), "--out", path("run"), "--quiet", "--resume"};
+  longer.insert(longer.end(), settings.begin(), settings.end());
+  longer.back() = "train.steps=3";
+  fs::copy_file(kPictureFolder + "turned_6.jpg", path("set/val/b/1.png"),
+                fs::copy_options::overwrite_existing);
+  const auto bytes = fs::file_size(path("out.images"));
+  ASSERT_EQ(pack({"--size", "8"}).code, 0);
+  ASSERT_EQ(fs::file_size(path("out.images")), bytes);
+  expect_failure(run_lpmm(longer), 2, {"was trained on other data", "3 images with the checksum"});
+  fs::copy_file(kPictureFolder + "stripes.png", path("set/val/b/1.png"),
+                fs::copy_options::overwrite_existing);
+  ASSERT_EQ(pack({"--size", "8"}).code, 0);
+  EXPECT_EQ(run_lpmm(longer).code, 0);
 }
 
 TEST_F(PackImages, WhatIsWrongIsNamedAndNothingWritten) {

@@ -276,6 +276,9 @@ TEST_F(Download, ABrokenNetworkSaysWhatToDo) {
   expect_error(texts(), server.url() + "/mute", {"/mute/a.txt", "slow", by_hand}, 1);
   expect_error(texts(), server.url() + "/stalled", {"/stalled/a.txt", "slow", by_hand}, 1);
   const Port closed;
+  fs::remove_all(folder());
+  expect_error(texts(), closed.url(), {"a.txt"});
+  EXPECT_FALSE(fs::exists(folder()));  // where nothing came there is no folder
   expect_error(texts(), closed.url(), {closed.url() + "/a.txt", by_hand});
   expect_error(packed("x"), closed.url(),
                {"set.tar.gz", "put a.txt, b.txt into " + folder() + "/set (set.tar.gz holds them)"});

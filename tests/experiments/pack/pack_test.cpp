@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/pack/decode.h"
+#include "experiments/pack/exif.h"
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
 
@@ -43,14 +44,68 @@ TEST(Pictures, JpegAndPngAreDecoded) {
   }
 }
 
-// 4 x 6 of grey 20 row + 5 column, of which the right half is clear.
-TEST(Pictures, GreyBecomesColourAndClearBlack) {
+// What Pillow's convert("RGB") makes of them.
+TEST(Pictures, ColoursOfPngsAreThoseOfPillow) {
+  const std::pair<const char*, std::vector<std::uint8_t>> pictures[] = {
+      {"rgb_16.png", {80, 1, 255, 0, 255, 128}},
+      {"grey_16.png", {0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255, 255}},
+      {"grey_alpha_16.png", {80, 80, 80, 255, 255, 255}},
+      {"rgba_16.png", {80, 1, 128, 255, 0, 16}},
+      {"palette_clear.png", {200, 10, 20, 1, 2, 3, 90, 180, 30, 255, 255, 0}},
+      {"grey_1.png", {0, 0, 0, 255, 255, 255}},
+      {"grey_2.png", {0, 0, 0, 85, 85, 85, 170, 170, 170, 255, 255, 255}},
+      {"grey_4_clear.png", {51, 51, 51, 170, 170, 170}},
+      {"rgb_key_gamma.png", {200, 100, 50, 1, 2, 3}},
+      {"rgba.png", {200, 100, 50, 9, 8, 7}},
+      {"interlaced.png", {0,   100, 200, 10,  101, 200, 20,  102, 200, 1,   100, 199, 11, 101,
+                          199, 21,  102, 199, 2,   100, 198, 12,  101, 198, 22,  102, 198}}};
+  for (const auto& [name, pixels] : pictures)
+    EXPECT_EQ(decoded_picture(picture_bytes(name)).pixels, pixels) << name;
+  // 4 x 6 of grey 20 row + 5 column, of which the right half is clear.
   const DecodedPicture p = decoded_picture(picture_bytes("grey_alpha.png"));
-  ASSERT_EQ(p.height, 6);
-  for (std::size_t i = 0; i < p.pixels.size(); ++i) {
-    const std::size_t x = i / 3 % 4, y = i / 12;
-    EXPECT_EQ(p.pixels[i], x < 2 ? 20 * y + 5 * x : 0) << i;
+  for (std::size_t i = 0; i < p.pixels.size(); ++i)
+    EXPECT_EQ(p.pixels[i], 20 * (i / 12) + 5 * (i / 3 % 4)) << i;
+}
+
+// 3 x 2 of red 0, 10... 50, as Pillow's exif_transpose turns it.
+TEST(Pictures, AreTurnedAsTheirExifDataSay) {
+  DecodedPicture stored{2, 3, {}};
+  for (const std::uint8_t red : {0, 10, 20, 30, 40, 50})
+    stored.pixels.insert(stored.pixels.end(), {red, 0, 0});
+  const std::vector<int> reds[] = {{0, 10, 20, 30, 40, 50}, {20, 10, 0, 50, 40, 30}, {50, 40, 30, 20, 10, 0},
+                                   {30, 40, 50, 0, 10, 20}, {0, 30, 10, 40, 20, 50}, {30, 0, 40, 10, 50, 20},
+                                   {50, 20, 40, 10, 30, 0}, {20, 50, 10, 40, 0, 30}};
+  for (int orientation = 1; orientation <= 8; ++orientation) {
+    const DecodedPicture p = turned(stored, orientation);
+    EXPECT_EQ(p.width, orientation < 5 ? 3 : 2);
+    EXPECT_EQ(p.height, orientation < 5 ? 2 : 3);
+    std::vector<int> red;
+    for (std::size_t i = 0; i < p.pixels.size(); i += 3) red.push_back(p.pixels[i]);
+    EXPECT_EQ(red, reds[orientation - 1]) << orientation;
   }
+  const auto said = [](const std::string& bytes) {
+    return exif_orientation({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
+  };
+  EXPECT_EQ(said(picture_bytes("stripes.jpg")), 1);
+  EXPECT_EQ(said(picture_bytes("stripes.png")), 1);
+  for (const char* name : {"turned_6.jpg", "turned_6.png"}) {
+    const std::string whole = picture_bytes(name);
+    EXPECT_EQ(said(whole), 6) << name;
+    for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
+      const int cut = said(whole.substr(0, bytes));
+      EXPECT_TRUE(cut == 1 || cut == 6) << bytes;
+    }
+  }
+}
+
+// An attack: each scan costs the time of all pixels.
+TEST(Pictures, JpegsOfManyScansAreRefused) {
+  std::string jpeg = picture_bytes("scans.jpg");
+  EXPECT_EQ(decoded_picture(jpeg).pixels, std::vector<std::uint8_t>(8 * 8 * 3, 128));
+  const std::size_t last = jpeg.rfind("\xFF\xDA");
+  const std::string scan = jpeg.substr(last, jpeg.size() - 2 - last);
+  for (int i = 0; i < 150; ++i) jpeg.insert(last, scan);
+  expect_picture_refused(jpeg, "too many scans");
 }
 
 TEST(Pictures, WhatIsNotOneIsNamed) {

@@ -17,7 +17,7 @@ TEST(Process, AFailureNamesTheCommandAndWhatItSaid) {
     output_of({"sh", "-c", "echo out of luck >&2; exit 3"});
     FAIL();
   } catch (const RunError& error) {
-    EXPECT_EQ(std::string(error.what()), "sh -c 'echo out of luck >&2; exit 3' ended with 3: out of luck\n");
+    EXPECT_EQ(std::string(error.what()), "sh -c 'echo out of luck >&2; exit 3' ended with 3:\n  out of luck");
   }
   EXPECT_THROW(output_of({"/no/such/program"}), RunError);
 }

@@ -664,6 +664,21 @@ TEST(Config, RefusesBrokenFilesAndSettings) {
   EXPECT_THROW(load_config("/tmp", {}), UsageError);
 }
 
+// What a run wrote has a spec for each role, which a preset replaces.
+TEST(Config, APresetAskedForReplacesTheSpecsOfTheFile) {
+  const std::string written = to_toml(parse("[memory]\npreset = 'lpmm'\n"));
+  const auto asked = [&](const ConfigOptions& options) {
+    return to_toml(parse_config(written, "again.toml", options));
+  };
+  const std::string nano = asked({"lpmm-nano", "", {}});
+  EXPECT_NE(nano, written);
+  for (const char* setting : {"memory.preset=lpmm-nano", "memory.preset = lpmm-nano"}) {
+    EXPECT_EQ(asked({"", "", {setting}}), nano) << setting;
+  }
+  const std::vector<std::string> both = {"memory.parameter=int8:block128:sr", "memory.preset=lpmm-nano"};
+  EXPECT_EQ(asked({"", "", both}), asked({"lpmm-nano", "", {both[0]}}));
+}
+
 TEST(Config, EpochsAskedForReplaceTheStepsOfTheFile) {
   const auto steps = [](const std::vector<std::string>& settings) {
     return parse("", {"", "", settings}).train.steps;

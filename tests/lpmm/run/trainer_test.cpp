@@ -611,6 +611,35 @@ TEST(Trainer, RemovesWhatAKilledOneLeft) {
   EXPECT_FALSE(fs::exists(scratch / "run/.lpmm-1-0.tmp"));
 }
 
+// Also where the run is complete, and where a killed process left one before.
+TEST(Trainer, RemovesCheckpointsThatAreHalfRemoved) {
+  const Scratch scratch;
+  const RunConfig config = tiny_config({"checkpoint.keep=1"});
+  const std::string left = scratch / "run/checkpoints/.step_00000003.old";
+  const auto leave = [&] {
+    fs::create_directories(left);
+    write_text(left + "/state.json", "{}");
+  };
+  leave();
+  run(scratch / "run", config);
+  EXPECT_FALSE(fs::exists(left));
+  leave();
+  run(scratch / "run", config, true);
+  EXPECT_FALSE(fs::exists(left));
+}
+
+TEST(Trainer, SaysWhatComputesOtherwise) {
+  const CpuDevice device(1);
+  Json saved = {{"computed_by", computed_by(device)}};
+  EXPECT_EQ(change_of_machine(saved, device), "");
+  saved["computed_by"]["simd"] = "other";
+  saved["computed_by"].erase("compute_library");
+  const std::string said = change_of_machine(saved, device);
+  EXPECT_NE(said.find("simd was other and is "), std::string::npos) << said;
+  EXPECT_NE(said.find("compute_library was none and is "), std::string::npos) << said;
+  EXPECT_EQ(said.find_first_of("{}\""), std::string::npos) << said;
+}
+
 TEST(Trainer, AStartThatFailsLeavesNoFolder) {
   const Scratch scratch;
   const RunConfig config = tiny_config({"train.init=" + (scratch / "nowhere")});

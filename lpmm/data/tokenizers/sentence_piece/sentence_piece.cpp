@@ -46,8 +46,20 @@ std::vector<std::string> pieces_of(const SentencePieceProcessor& model) {
   return tokens;
 }
 
-UsageError refused() {
-  return UsageError("SentencePiece refuses the text");
+constexpr std::size_t kLongestLine = 1 << 21, kLongestStretch = 1 << 23;
+
+// The ids or the pieces of at most `most` bytes; the library takes 230 times as much memory for each.
+template <class Pieces>
+void encode_at_once(const SentencePieceProcessor& model, std::string_view text, std::size_t most,
+                    Pieces& pieces) {
+  if (text.size() > most) {
+    throw UsageError(fmt::format(
+        "{} bytes without a line end, of which SentencePiece can take {}: break the text into lines",
+        text.size(), most));
+  }
+  if (!model.Encode({text.data(), text.size()}, &pieces).ok()) {
+    throw UsageError("SentencePiece refuses the text");
+  }
 }
 
 // What SentencePiece says behind the line of its source; empty where that is all.
@@ -88,7 +100,7 @@ class SentencePieceTokenizer : public Tokenizer {
       const auto at = static_cast<std::size_t>(part.data() - text.data());
       check_utf8(text, at, at + part.size());
       std::vector<int> out;
-      if (!model_->Encode({part.data(), part.size()}, &out).ok()) throw refused();
+      encode_at_once(*model_, part, lines_apart_ ? kLongestLine : kLongestStretch, out);
       return std::vector<std::int32_t>(out.begin(), out.end());
     };
     const auto append = [&](const std::vector<std::int32_t>& found) {
@@ -133,7 +145,7 @@ class LibraryPieces : public SentencePieces {
   explicit LibraryPieces(std::unique_ptr<SentencePieceProcessor> model) : model_(std::move(model)) {}
   std::vector<std::string> cut(std::string_view text) const override {
     std::vector<std::string> pieces;
-    if (!model_->Encode({text.data(), text.size()}, &pieces).ok()) throw refused();
+    encode_at_once(*model_, text, kLongestLine, pieces);
     return pieces;
   }
   std::string within_text(const std::string& piece) const override {
@@ -146,8 +158,8 @@ class LibraryPieces : public SentencePieces {
 
 // What SentencePiece said, in this program's words.
 std::string why_not_trained(const SentencePieceOptions& options, std::string told) {
-  const std::pair<std::string_view, std::string_view> words[] = {{"vocab_size", "--vocabulary"},
-                                                                 {"character_coverage", "--coverage"}};
+  const std::pair<std::string_view, std::string_view> words[] = {
+      {"vocab_size", "--vocabulary"}, {"character_coverage", "--coverage"}, {"----", "--"}};
   for (const auto& [theirs, ours] : words) {
     for (std::size_t at; (at = told.find(theirs)) != std::string::npos;)
       told.replace(at, theirs.size(), ours);

@@ -31,7 +31,7 @@ class Facts : public ProgramTest {
     ASSERT_EQ(in.code, 0) << in.err;
   }
   json exported(const std::string& run) const {
-    const Outcome out = run_lpmm({"export", path(run), "--hf", "--out", path(run + "_hf")});
+    const Outcome out = run_lpmm({"export", path(run), "--hf", "--out", path(run + "_hf"), "--overwrite"});
     EXPECT_EQ(out.code, 0) << out.err;
     return config_of(run + "_hf");
   }
