@@ -87,12 +87,29 @@ void check_merges(const Pipeline& parts, const json& merges, const std::string& 
   }
 }
 
-bool is_roberta(const fs::path& folder, const Part& settings) {
+// What kind of model the config.json of a folder is of; empty: none says it.
+std::string model_type_in(const fs::path& folder) {
   std::error_code error;
   const fs::path config = folder / "config.json";
-  const json model = fs::exists(config, error) ? read_sorted_json(config.string()) : json::object();
-  return settings.text("tokenizer_class", "").starts_with("Roberta") ||
-         (model.is_object() && model.value("model_type", json()) == "roberta");
+  if (!fs::exists(config, error)) return "";
+  const json model = read_sorted_json(config.string());
+  return Part(model, config.string(), "").text("model_type", "");
+}
+
+bool is_roberta(const fs::path& folder, const Part& settings) {
+  return settings.text("tokenizer_class", "").starts_with("Roberta") || model_type_in(folder) == "roberta";
+}
+
+// Whether vocab.json and merges.txt are of a tokenizer that splits texts as GPT-2's does: others, as Qwen's,
+// have the same files.
+bool splits_as_gpt2(const fs::path& folder) {
+  std::error_code error;
+  if (!fs::exists(folder / kHuggingFaceMerges, error)) return false;
+  const TokensBeside beside((folder / kHuggingFaceTokens).string());
+  const std::string made_by = beside.settings().text("tokenizer_class", ""), type = model_type_in(folder);
+  const bool is_known_class =
+      made_by.empty() || made_by.starts_with("GPT2") || made_by.starts_with("Roberta");
+  return is_known_class && (type.empty() || type == "gpt2" || type == "roberta");
 }
 
 // vocab.json with merges.txt beside: BPE of bytes, as GPT-2 has it, or RoBERTa, which puts tokens around.
@@ -205,7 +222,9 @@ std::string tokenizer_in(const std::string& folder) {
   if (has_marian_tokenizer(folder)) return folder;
   std::error_code error;
   for (const std::string_view name : kFiles) {
-    if (const fs::path file = fs::path(folder) / name; fs::exists(file, error)) return file.string();
+    const fs::path file = fs::path(folder) / name;
+    if (!fs::exists(file, error) || (name == kHuggingFaceTokens && !splits_as_gpt2(folder))) continue;
+    return file.string();
   }
   return "";
 }
