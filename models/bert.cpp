@@ -60,7 +60,7 @@ void head(ProgramBuilder& b, const ModelConfig& c, Value x) {
     first = activation(b, Activation::kTanh,
                        projection(b, "pooler.dense", first, c.integer("embedding"), kDeviation));
   }
-  if (c.classes == 0) return output(b, mean(b, x));
+  if (c.classes == 0) return output(b, c.flag("first_embeds") ? select(b, x, 0) : mean(b, x));
   if (c.flag("distilled")) {
     first = relu(b, projection(b, "pre_classifier", first, c.integer("embedding"), kDeviation));
   }
@@ -167,6 +167,7 @@ Family bert() {
                    {"pooler", true, 0, 0, "a layer between the first position and what is told of it"},
                    {"dense_head", false, 0, 0, "RoBERTa's: that layer is a part of the head"},
                    {"distilled", false, 0, 0, "DistilBERT's head, and its names of tensors"},
+                   {"first_embeds", false, 0, 0, "an embedding is that of the first position, not the mean"},
                    {"dropout", 0.0, 0, 0.999, "of embeddings, attention, what layers add, and the head"},
                    label_smoothing(),
                    {"recompute", false, 0, 0, "keep the input of layers only, compute them again"}},

@@ -8,6 +8,7 @@
 #include "lpmm/base/error.h"
 #include "models/published.h"
 #include "models/published/facts.h"
+#include "models/published/sentences.h"
 
 namespace lpmm {
 namespace {
@@ -134,6 +135,7 @@ ModelConfig read_bert(const std::string& path) {
   }
   config.expect("problem_type", {nullptr, "single_label_classification", "regression"});
   model.classes = head == nullptr || head->shape.empty() ? 0 : static_cast<int>(head->shape[0]);
+  model.set("first_embeds", read_sentence_vector(published_folder(path)).of_first);
   return model;
 }
 

@@ -27,7 +27,8 @@ constexpr PublishedLayout kLayout{
         [](std::string_view name) {
           return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
                  name == "lm_head.weight";
-        }};
+        },
+    .type = "gpt2"};
 
 std::int64_t size_of(std::int64_t value, const std::string& where) {
   if (value < 1 || value > 1 << 24) throw RunError(fmt::format("{}: {} is no size of a GPT-2", where, value));

@@ -41,14 +41,15 @@ std::int64_t window_of(const PublishedConfig& config) {
   return window < config.size("max_position_embeddings") ? window : 0;
 }
 
-// Scaling of the frequencies, as transformers wrote it before and since version 5.
+// Scaling of the frequencies, as transformers wrote it before and since version 5, which takes the older one
+// where there are both.
 void read_rotary(const PublishedConfig& config, ModelConfig& model) {
-  const bool is_new = config.has("rope_parameters");
+  const bool is_new = !config.has("rope_scaling") || config.json()["rope_scaling"].empty();
   const char* key = is_new ? "rope_parameters" : "rope_scaling";
   model.set("theta", config.positive("rope_theta", 1e4));
   if (!config.has(key)) return;
   const PublishedConfig rope(fmt::format("{}: {}", config.path(), key), config.json()[key]);
-  if (is_new) model.set("theta", rope.positive("rope_theta", model.number("theta")));
+  model.set("theta", rope.positive("rope_theta", model.number("theta")));
   const char* said = rope.has("rope_type") ? "rope_type" : "type";
   const std::string type = rope.text(said);
   if (!rope.has(said) || type == "default") return;

@@ -17,6 +17,8 @@
 #include "lpmm/files/files.h"
 #include "lpmm/files/half.h"
 #include "models/published/facts.h"
+#include "models/published/folder.h"
+#include "models/published/type.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;
@@ -26,7 +28,7 @@ constexpr const char* kSingle = "model.safetensors";
 constexpr const char* kConfig = "config.json";
 constexpr const char* kIndex = "model.safetensors.index.json";
 constexpr std::uint64_t kLongestText = 1 << 26;
-constexpr std::string_view kVariance = ".running_var";
+constexpr std::string_view kVariance = ".running_var", kStatistics = ".running_";
 
 bool is_there(const fs::path& path) {
   std::error_code error;
@@ -236,11 +238,13 @@ std::vector<SafetensorsSource> counts_of(const std::vector<TensorInfo>& tensors,
 }
 
 SafetensorsSource source_of(const WeightSource& weights, const TensorInfo& t, std::size_t tensor,
-                            const PublishedLayout& layout, Device& device) {
+                            const PublishedLayout& layout, const StoredType& asked, Device& device) {
+  const StoredType& type = t.name.find(kStatistics) == std::string::npos ? asked : full_type();
   const bool turn = is_transposed(layout, t);
   const bool is_behind = layout.is_behind_prefix != nullptr && layout.is_behind_prefix(t.name);
-  return {(is_behind ? std::string(layout.prefix) : "") + t.name, "F32", their_shape(layout, t),
-          [&weights, &device, t, tensor, turn](const auto& sink) {
+  return {(is_behind ? std::string(layout.prefix) : "") + t.name, std::string(type.stored),
+          their_shape(layout, t), [&weights, &device, t, tensor, turn, &type](const auto& as_stored) {
+            const auto sink = narrowed(as_stored, type, t.name);
             std::vector<float> all, turned;
             weights.read(tensor, device, [&](std::int64_t, std::span<const float> values) {
               if (!turn) return sink(std::as_bytes(values));
@@ -406,17 +410,21 @@ void check_tied(const PublishedTensors& tensors, const std::string& output, cons
 
 void save_published(const WeightSource& weights, const PublishedLayout& layout, Json config,
                     const std::string& folder, Device& device, std::int64_t shard_bytes) {
-  add_tokens(weights.facts(), config);
+  const PublishedFacts facts = weights.facts();
+  const Publisher& publisher = publisher_of(layout.by);
+  const StoredType& type = exported_type(facts);
+  add_tokens(facts, config);
+  config = with_kept_keys(facts, publisher, layout.type, std::move(config));
   std::vector<std::vector<SafetensorsSource>> shards(1);
   std::int64_t bytes = 0, all = 0;
   const std::vector<TensorInfo> tensors = weights.infos();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const std::int64_t more = 4 * tensors[i].elements();
+    const std::int64_t more = type.bytes * tensors[i].elements();
     if (bytes > 0 && bytes + more > shard_bytes) {
       shards.emplace_back();
       bytes = 0;
     }
-    shards.back().push_back(source_of(weights, tensors[i], i, layout, device));
+    shards.back().push_back(source_of(weights, tensors[i], i, layout, type, device));
     bytes += more;
     all += more;
   }
@@ -434,6 +442,8 @@ void save_published(const WeightSource& weights, const PublishedLayout& layout, 
     for (const SafetensorsSource& source : shards[i]) map[source.name] = name;
   }
   write_text((fs::path(folder) / kConfig).string(), config.dump(2) + "\n");
+  write_back(facts, publisher, Beside::kModel, folder);
+  if (!config.contains("num_labels")) write_back(facts, publisher, Beside::kSentences, folder);
   if (shards.size() == 1) return;
   const Json index = {{"metadata", {{"total_size", all}}}, {"weight_map", map}};
   write_text((fs::path(folder) / kIndex).string(), index.dump(2) + "\n");

@@ -62,6 +62,8 @@ struct PublishedLayout {
   bool (*is_behind_prefix)(std::string_view name) = nullptr;  // names that are written with the prefix
   bool (*is_row)(std::string_view name) = nullptr;            // vectors that are stored (1, n)
   std::string (*older_name)(const std::string& name) = nullptr;  // in files of old; empty: none
+  std::string_view by = "transformers",
+                   type = {};    // whose tables, and which rows where no config.json says it
   std::string_view counts = {};  // of batches, that stand beside every .running_var; 0 in what is saved
 };
 
@@ -80,9 +82,11 @@ void load_published_buffers(const PublishedTensors& tensors, const PublishedLayo
 // Throws RunError where there is an output matrix that is not the embedding.
 void check_tied(const PublishedTensors& tensors, const std::string& output, const std::string& embedding,
                 const PublishedLayout& layout);
-// Writes model.safetensors (fp32), or shards of at most so many bytes (or a tensor) with their index, and
-// `config`, with the special tokens that the run kept, as config.json into `folder`. Files appear as a whole,
-// the index after all that it names.
+// Writes model.safetensors, or shards of at most so many bytes (or a tensor) with their index, and `config`,
+// with the special tokens and all else that the run kept, as config.json into `folder`, and files that came
+// with the model but for those of its tokenizer. Buffers are fp32; the rest is of the type that the facts of
+// the weights name. Files appear as a whole, the index after all that it names. Throws RunError for values
+// that are too large for fp16.
 void save_published(const WeightSource& weights, const PublishedLayout& layout, Json config,
                     const std::string& folder, Device& device, std::int64_t shard_bytes = 5'000'000'000);
 

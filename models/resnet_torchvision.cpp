@@ -8,6 +8,7 @@
 #include "lpmm/base/error.h"
 #include "models/published.h"
 #include "models/published/facts.h"
+#include "models/published/folder.h"
 
 namespace lpmm {
 namespace {
@@ -19,6 +20,8 @@ constexpr PublishedLayout kLayout{.model = "ResNet",
                                         return name.ends_with(kCounts) || name.ends_with(".running_mean") ||
                                                name.ends_with(".running_var");
                                       },
+                                  .by = "timm",
+                                  .type = "resnet",
                                   .counts = kCounts};
 
 bool is_resnet(const std::string& path) {
@@ -69,6 +72,7 @@ void save_resnet(const WeightSource& weights, const ModelConfig& config, const s
   if (head == tensors.end()) throw RunError(fmt::format("{}: has no fc.bias", weights.path()));
   Json written = {{"architecture", config.name}, {"num_classes", head->elements()}};
   add_label_names(weights.facts(), head->elements(), written);
+  add_pixels(weights.facts(), head->elements(), written);
   save_published(weights, kLayout, written, folder, device);
 }
 

@@ -9,11 +9,12 @@
 #include "lpmm/base/error.h"
 #include "models/published.h"
 #include "models/published/facts.h"
+#include "models/published/folder.h"
 
 namespace lpmm {
 namespace {
 
-constexpr PublishedLayout kLayout{.model = "ViT"};
+constexpr PublishedLayout kLayout{.model = "ViT", .by = "timm", .type = "vit"};
 constexpr std::int64_t kHeadWidth = 64, kMostLayers = 1000;
 
 const std::vector<std::int64_t>& shape_of(const PublishedTensors& tensors, const std::string& name,
@@ -33,6 +34,7 @@ std::int64_t heads_beside(const std::string& path) {
   const std::string beside = PublishedConfig::beside(path);
   if (!PublishedConfig::is_beside(path)) return 0;
   const PublishedConfig config(beside);
+  config.expect("global_pool", {"token", ""});
   if (!config.has("model_args")) return 0;
   const PublishedConfig sizes(beside + ": model_args", config.json()["model_args"]);
   return sizes.has("num_heads") ? sizes.size("num_heads") : 0;
@@ -96,6 +98,7 @@ void save_vit(const WeightSource& weights, const ModelConfig& config, const std:
                     {"depth", m.integer("layers")},
                     {"num_heads", m.integer("heads")}}}};
   add_label_names(weights.facts(), classes, written);
+  add_pixels(weights.facts(), classes, written);
   save_published(weights, kLayout, written, folder, device);
 }
 

@@ -35,8 +35,8 @@ std::unique_ptr<Tokenizer> make_tokenizer(const Json& description, const std::st
     return tokenizer;
   }
   if (kind == kWords) return make_word_tokenizer(member(description, "words"));
-  constexpr std::string_view kInFiles[] = {kGpt2Tokenizer, kTokenizerJson, kVocabTxt, kSentencePiece,
-                                           kMarianTokenizer};
+  constexpr std::string_view kInFiles[] = {kGpt2Tokenizer,     kTokenizerJson, kVocabTxt,
+                                           kHuggingFaceTokens, kSentencePiece, kMarianTokenizer};
   if (std::ranges::find(kInFiles, kind) == std::end(kInFiles)) {
     throw RunError(
         fmt::format("the description of a tokenizer has the kind {}; bytes, characters, words, {} are known",

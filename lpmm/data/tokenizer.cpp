@@ -73,6 +73,13 @@ class CharacterTokenizer : public Tokenizer {
   std::vector<std::int32_t> ids_;  // by code point
 };
 
+// A token for a message, without the space that stands before a word.
+std::string_view spelled(const std::vector<std::string>& tokens, std::int64_t id) {
+  std::string_view token = tokens[static_cast<std::size_t>(id)];
+  if (token.starts_with(' ')) token.remove_prefix(1);
+  return token;
+}
+
 }  // namespace
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text, const ProgressCall& progress) const {
@@ -87,7 +94,24 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text, const Progres
     }
     if (progress) progress(static_cast<std::int64_t>(at), static_cast<std::int64_t>(text.size()));
   }
-  return ids;
+  if (vocabulary_ == std::ssize(tokens_)) return ids;
+  const auto bad = std::ranges::find_if(ids, [&](std::int32_t id) { return id >= vocabulary_; });
+  if (bad == ids.end()) return ids;
+  throw UsageError(
+      fmt::format("the text has the token {} (id {}), for which the model has no row: take it out",
+                  shown(spelled(tokens_, *bad)), *bad));
+}
+
+std::string Tokenizer::fit(std::int64_t rows) {
+  constexpr std::int64_t kShown = 5;
+  const std::int64_t all = std::ssize(tokens_);
+  if (all <= rows || least_rows() > rows) return "";
+  vocabulary_ = rows;
+  std::string left_out;
+  for (std::int64_t i = rows; i < std::min(all, rows + kShown); ++i) {
+    left_out += (i == rows ? "" : ", ") + shown(spelled(tokens_, i));
+  }
+  return left_out + (all > rows + kShown ? ", ..." : "");
 }
 
 std::string Tokenizer::decode(std::span<const std::int32_t> ids, bool begins) const {

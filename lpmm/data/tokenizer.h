@@ -29,13 +29,17 @@ inline constexpr std::string_view kTokenizerJson = "tokenizer.json", kVocabTxt =
                                   kSentencePiece = "sentencepiece", kSentencePieceFile = "tokenizer.model";
 inline constexpr std::string_view kMarianTokenizer = "marian";  // a folder of several
 
-// Never changes after it is made, so any number of threads may use one.
+// Never changes after it is made and fit() was called, so any number of threads may use one.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
   // Ids are 0 to vocabulary() - 1.
-  std::int64_t vocabulary() const { return static_cast<std::int64_t>(tokens_.size()); }
+  std::int64_t vocabulary() const { return vocabulary_; }
+  // For a model that has rows for so many tokens only: the rest, which must all be added ones, are left out,
+  // and encode() refuses a text that has one. Before others use it. Returns the first few, for a message;
+  // empty, and nothing is left out: there is a row for each, or other tokens lack one too.
+  std::string fit(std::int64_t rows);
   // Throws UsageError naming the byte offset of what is not UTF-8 (bytes takes all) or has no id. `progress`
   // counts bytes.
   std::vector<std::int32_t> encode(std::string_view text, const ProgressCall& progress = {}) const;
@@ -63,7 +67,8 @@ class Tokenizer {
   virtual std::optional<std::int32_t> before_translation() const { return std::nullopt; }
 
  protected:
-  explicit Tokenizer(std::vector<std::string> tokens) : tokens_(std::move(tokens)) {}
+  explicit Tokenizer(std::vector<std::string> tokens)
+      : tokens_(std::move(tokens)), vocabulary_(static_cast<std::int64_t>(tokens_.size())) {}
   const std::vector<std::string>& tokens() const { return tokens_; }  // their bytes within a text, by id
 
  private:
@@ -71,7 +76,11 @@ class Tokenizer {
   // The final form of a text that was decoded from its beginning.
   virtual std::string finished(std::string text) const { return text; }
 
+  // How many tokens must have a row: all but the last ones that were added.
+  virtual std::int64_t least_rows() const { return static_cast<std::int64_t>(tokens_.size()); }
+
   std::vector<std::string> tokens_;
+  std::int64_t vocabulary_;
 };
 
 // 256 ids, one per byte.
@@ -88,9 +97,13 @@ std::unique_ptr<Tokenizer> make_word_tokenizer(std::string_view listed);
 // GPT-2's, or one like it, from `folder`/encoder.json and `folder`/vocab.bpe as OpenAI wrote them, or under
 // Hugging Face's names. Throws RunError naming the file and what is wrong with it.
 std::unique_ptr<Tokenizer> load_gpt2_tokenizer(const std::string& folder);
-// Loads a tokenizer.json, BERT's vocab.txt or a SentencePiece model, or a folder that holds one of them or
-// Marian's files. Throws RunError naming the file and the part of it that is wrong or not supported.
+// Loads a tokenizer.json, BERT's vocab.txt, a vocab.json with its merges.txt or a SentencePiece model, or a
+// folder that holds one of them or Marian's files. Throws RunError naming the file and the part of it that is
+// wrong or not supported.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path);
+// Whether GPT-2's files in a folder, where they have Hugging Face's names, are read as OpenAI's: nothing
+// there adds a token but <|endoftext|>.
+bool is_plain_gpt2(const std::string& folder);
 // The path that load_tokenizer takes for a folder: the file, or the folder itself where it holds Marian's
 // files; empty where there is none.
 std::string tokenizer_in(const std::string& folder);

@@ -18,6 +18,8 @@ using SpecialTokens = std::vector<std::pair<std::string, std::vector<std::int32_
 struct PublishedFacts {
   SpecialTokens tokens;              // those that are said
   std::vector<std::string> classes;  // names in their order; empty: there are none
+  std::string files = {};            // the folder with the files that came with it; empty: none
+  std::string type = {};  // that an export is to be of: fp32, bf16 or fp16; empty: the one that it came in
 };
 
 // The tokens that an object names, each as an id or a list. `left_out`, where it is not null, takes what is

@@ -40,7 +40,7 @@ std::string run_made_of(const std::string& file) {
       continue;
     }
     const fs::path first = *target.lexically_relative(folder).begin();
-    for (const char* of_run : {"config.toml", "log.jsonl", "checkpoints", "watch"}) {
+    for (const char* of_run : {"config.toml", "log.jsonl", "checkpoints", "watch", "model_files"}) {
       if (first == of_run) return folder.string();
     }
   }

@@ -10,6 +10,7 @@
 #include "lpmm/data/image_sets.h"
 #include "lpmm/files/files.h"
 #include "lpmm/program/family.h"
+#include "lpmm/run/beside/model_files.h"
 #include "lpmm/run/checkpoint.h"
 
 namespace lpmm {
@@ -310,7 +311,10 @@ std::unique_ptr<Tokenizer> saved_tokenizer(const std::string& checkpoint, const 
   const auto found = saved.find("tokenizer");
   if (found == saved.end()) return nullptr;
   try {
-    return make_tokenizer(*found, tokenizer_files(config.data.text));
+    auto tokenizer = make_tokenizer(*found, saved_tokenizer_files(checkpoint, config.data.text));
+    const int rows = complete(config.model).integer(kVocabulary);
+    if (rows > 0) tokenizer->fit(rows);
+    return tokenizer;
   } catch (const std::exception& e) {
     throw RunError(fmt::format("{} (the tokenizer of {}/state.json)", error_text(e), checkpoint));
   }
@@ -321,10 +325,9 @@ std::shared_ptr<const DataSource> load_data(const Setup& setup, Pool& pool) {
   if (setup.sentences != nullptr) return setup.sentences;
   if (setup.pairs != nullptr) return setup.pairs;
   const auto& data = setup.config.data;
-  return std::make_shared<const ImageData>(
-      data.set == kDrawnSet
-          ? draw_images(data.train_images, data.test_images, data.draw_seed, pool, data.side)
-          : load_images(data.set, data.text.path));
+  return fit_images(setup, data.set == kDrawnSet ? draw_images(data.train_images, data.test_images,
+                                                               data.draw_seed, pool, data.side)
+                                                 : load_images(data.set, data.text.path));
 }
 
 }  // namespace lpmm

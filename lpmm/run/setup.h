@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,9 @@ struct Setup {
   std::shared_ptr<const Tokenizer> tokenizer;     // of text, sentences or pairs; null where there is none
   std::vector<std::string> class_names;           // in their order; empty: the data names none
   DataSize size;
+  // The files of the run whose model it is for (model_files.h), empty where it keeps none; nothing: those of
+  // train.init.
+  std::optional<std::string> model_files = {};
 
  private:
   void open(std::unique_ptr<Tokenizer> own, const ProgressCall& progress);

@@ -16,6 +16,7 @@
 #include "lpmm/files/files.h"
 #include "lpmm/memory/device_memory.h"
 #include "lpmm/program/family.h"
+#include "lpmm/run/beside/model_files.h"
 #include "lpmm/run/checkpoint_files.h"
 
 namespace lpmm {
@@ -56,8 +57,11 @@ struct StoredRole {
 
 }  // namespace
 
-StoredWeights::StoredWeights(const std::string& path)
-    : path_(path), state_(std::make_unique<State>(path)), info_(info_of(state_->opened, path)) {
+StoredWeights::StoredWeights(const std::string& path, std::string type)
+    : path_(path),
+      type_(std::move(type)),
+      state_(std::make_unique<State>(path)),
+      info_(info_of(state_->opened, path)) {
   std::set<std::string> names;
   for (const CheckpointTensor& t : info_.tensors) {
     const std::string role = t.specs.empty() ? "" : t.specs.front().first;
@@ -82,7 +86,10 @@ std::vector<TensorInfo> StoredWeights::infos() const {
 
 PublishedFacts StoredWeights::facts() const {
   const auto run = state_->opened.state.find("run");
-  return run == state_->opened.state.end() ? PublishedFacts{} : stored_facts(*run);
+  PublishedFacts facts = run == state_->opened.state.end() ? PublishedFacts{} : stored_facts(*run);
+  facts.files = model_files_of(path_);
+  facts.type = type_;
+  return facts;
 }
 
 void StoredWeights::read(std::size_t tensor, PackedDevice& device, const PanelBody& body) const {

@@ -23,7 +23,8 @@ namespace lpmm {
 // not go on with its run.
 class StoredWeights : public WeightSource {
  public:
-  explicit StoredWeights(const std::string& path);  // checks the files as load_checkpoint does
+  // Checks the files as load_checkpoint does. `type`: PublishedFacts::type.
+  explicit StoredWeights(const std::string& path, std::string type = {});
   ~StoredWeights() override;
   const std::string& path() const override { return path_; }
   const std::string& model() const { return info_.model; }
@@ -38,7 +39,7 @@ class StoredWeights : public WeightSource {
 
  private:
   struct State;
-  std::string path_;
+  std::string path_, type_;
   std::unique_ptr<State> state_;
   CheckpointInfo info_;
 };

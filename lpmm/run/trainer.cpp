@@ -20,6 +20,7 @@
 #include "lpmm/files/files.h"
 #include "lpmm/program/family.h"
 #include "lpmm/run/advice.h"
+#include "lpmm/run/beside/model_files.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/evaluate.h"
 #include "lpmm/run/log.h"
@@ -177,6 +178,7 @@ std::string Run::begin() {
     const std::string reason = initial.reason.empty() ? "" : initial.reason + "; ";
     progress_.say(fmt::format("{}drawn anew: {}", reason, fmt::join(initial.drawn, ", ")));
   }
+  keep_model_files(initial.checkpoint, folder_.root, *data_);
   write_text(folder_.config, sealed_config(config_));  // before any record
   log_->cut(0);
   return initial.checkpoint;

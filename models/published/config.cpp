@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "lpmm/base/error.h"
+#include "models/published/table.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;
@@ -44,7 +45,14 @@ void refuse_no_model(const std::string& path) {
 }
 
 PublishedConfig::PublishedConfig(const std::string& path)
-    : PublishedConfig(path, read_json(path, kLongestText)) {}
+    : PublishedConfig(path, read_json(path, kLongestText)) {
+  const std::string type = text("model_type");
+  for (const KeyRow& row : publishers()[0].keys) {
+    const std::string key(row.key);
+    if (row.absent.empty() || type.empty() || !is_of(row, type) || json_.contains(key)) continue;
+    json_[key] = Json::parse(row.absent);
+  }
+}
 PublishedConfig::PublishedConfig(std::string name, Json json)
     : path_(std::move(name)), json_(std::move(json)) {
   if (!json_.is_object()) throw RunError(fmt::format("{}: is no object of a model's settings", path_));

@@ -21,7 +21,8 @@ void refuse_no_model(const std::string& path);
 // config.json beside published weights. Errors name file and key.
 class PublishedConfig {
  public:
-  // Throws RunError where it cannot be read, or is none.
+  // With what its library takes for keys of such a model that are absent. Throws RunError where it cannot be
+  // read, or is none.
   explicit PublishedConfig(const std::string& path);
   // A part of one, which messages call `name`.
   PublishedConfig(std::string name, Json json);

@@ -15,6 +15,7 @@
 #include "lpmm/data/pairs/pair_sets.h"
 #include "lpmm/data/sentences/sentence_sets.h"
 #include "lpmm/program/family.h"
+#include "lpmm/run/beside/model_files.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/evaluate.h"
 #include "lpmm/run/run_progress.h"
@@ -95,7 +96,8 @@ int run_eval(const EvalArguments& o) {
   config.optimizer.frozen = true;
   auto tokenizer = saved_tokenizer(checkpoint, config);
   if (reads_tokens(config.model) && tokenizer == nullptr) throw no_tokenizer(checkpoint);
-  const Setup setup = open_data(config, std::move(tokenizer), o.json);
+  Setup setup = open_data(config, std::move(tokenizer), o.json);
+  take_from_model(setup, checkpoint);
   if (o.data.empty() && o.config.empty()) check_text(setup, checkpoint);
   Progress progress(o.json);
   const EvalResult result =

@@ -14,15 +14,18 @@
 #include "lpmm/files/files.h"
 #include "lpmm/files/safetensors.h"
 #include "lpmm/program/family.h"
+#include "lpmm/run/beside/model_files.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/stored_weights.h"
+#include "models/published/folder.h"
+#include "models/published/type.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;
 namespace {
 
 struct ExportArguments {
-  std::string path, output, type = "fp32";
+  std::string path, output, type;
   int threads = 0;
   bool hugging_face = false, overwrite = false, json = false;
 };
@@ -61,12 +64,18 @@ void write_tokenizer_files(const Json& described, const PublishedTokenizer& publ
 }
 
 // The run's tokenizer as lpmm describes it, and its files where they are known.
-void export_tokenizer(const Json& run, const Published& published, const TextOptions& text,
+void export_tokenizer(const StoredWeights& weights, const Published& published, const TextOptions& text,
                       const std::string& output) {
+  const Json run = checkpoint_run(weights.path());
   const auto tokenizer = run.find("tokenizer");
-  if (tokenizer == run.end()) return;
-  write_text(output + "/" + kOwnTokenizer, tokenizer->dump(1) + "\n");
-  write_tokenizer_files(*tokenizer, published.tokenizer, text, output);
+  if (tokenizer != run.end()) write_text(output + "/" + kOwnTokenizer, tokenizer->dump(1) + "\n");
+  const PublishedFacts facts = weights.facts();
+  const bool are_kept = !facts.files.empty() && saved_tokenizer_files(weights.path(), text) == facts.files;
+  if (are_kept && tokenizer != run.end()) make_tokenizer(*tokenizer, facts.files);  // which compares them
+  write_back(facts, publisher_of(published.by), Beside::kTokenizer, output);
+  if (!are_kept && tokenizer != run.end()) {
+    write_tokenizer_files(*tokenizer, published.tokenizer, text, output);
+  }
 }
 
 int run_export(const ExportArguments& o) {
@@ -74,7 +83,6 @@ int run_export(const ExportArguments& o) {
   check_overwrite(o.output, o.overwrite);
   CpuDevice device(o.threads);
   if (o.hugging_face) {
-    if (o.type != "fp32") throw UsageError("--hf writes fp32; --type is for plain files");
     const RunConfig config = load_config(config_beside(path), {});
     const ModelConfig& model = config.model;
     const Published* published = family_of(model.name).published;
@@ -82,16 +90,20 @@ int run_export(const ExportArguments& o) {
       throw UsageError(
           fmt::format("{}: is a {}, which nobody publishes in a layout of theirs", path, model.name));
     }
-    published->save(StoredWeights(path), model, o.output, device);
-    export_tokenizer(checkpoint_run(path), *published, config.data.text, o.output);
-    print_answer({{"checkpoint", path}, {"output", o.output}, {"type", "fp32"}}, o.json);
+    const StoredWeights weights(path, o.type);
+    published->save(weights, model, o.output, device);
+    export_tokenizer(weights, *published, config.data.text, o.output);
+    print_answer({{"checkpoint", path}, {"output", o.output}, {"type", exported_type(weights.facts()).name}},
+                 o.json);
     return kDone;
   }
-  export_checkpoint(path, o.output, o.type == "bf16" ? Compute::kBf16 : Compute::kFp32, device);
+  if (o.type == "fp16") throw UsageError("--type fp16 is for --hf; plain files are fp32 or bf16");
+  const std::string type = o.type.empty() ? "fp32" : o.type;
+  export_checkpoint(path, o.output, type == "bf16" ? Compute::kBf16 : Compute::kFp32, device);
   const SafetensorsFile file(o.output);
   print_answer({{"checkpoint", path},
                 {"output", o.output},
-                {"type", o.type},
+                {"type", type},
                 {"tensors", file.entries().size()},
                 {"bytes", fs::file_size(o.output)}},
                o.json);
@@ -109,9 +121,10 @@ void add_export_command(CLI::App& program, Action& action) {
       ->required()
       ->check(kOutput)
       ->type_name("PATH");
-  command->add_option("--type", o->type, "fp32 or bf16")
-      ->check(CLI::IsMember({"fp32", "bf16"}))
-      ->capture_default_str();
+  command
+      ->add_option("--type", o->type,
+                   "fp32, bf16, or with --hf fp16 (default: with --hf as it came, else fp32)")
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}).description(""));
   command->add_flag("--hf", o->hugging_face,
                     "as its family is published: model.safetensors or shards, config.json, the tokenizer");
   add_overwrite_option(*command, o->overwrite);
@@ -119,7 +132,8 @@ void add_export_command(CLI::App& program, Action& action) {
   command->add_flag("--json", o->json, "print one JSON object");
   command->footer(
       R"(With --hf a model's tokenizer is written beside it: as lpmm describes it, for lpmm import, and
-its files under their publisher's names.
+its files under their publisher's names, with all else that came with the model: templates of
+dialogues, settings of generation, how pictures are normalised, how sentences become vectors.
 Examples:
   lpmm export runs/r20 --type bf16 --out r20.safetensors
   lpmm export runs/gpt --hf --out gpt_hf)");

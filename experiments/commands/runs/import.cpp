@@ -22,12 +22,15 @@
 #include "lpmm/files/json.h"
 #include "lpmm/files/locked_file.h"
 #include "lpmm/program/family.h"
+#include "lpmm/run/beside/model_files.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/log.h"
 #include "lpmm/run/run_folder.h"
 #include "lpmm/run/stored_weights.h"
 #include "models/published.h"
 #include "models/published/facts.h"
+#include "models/published/folder.h"
+#include "models/published/sentences.h"
 
 namespace lpmm {
 namespace {
@@ -67,7 +70,7 @@ bool find_tokenizer(const ImportArguments& o, const PublishedTokenizer& publishe
     throw UsageError(fmt::format("--vocab {}: there is no such file or folder", o.folder));
   }
   const std::string folder = o.folder.empty() ? published_folder(o.path) : o.folder;
-  const bool is_theirs = has_tokenizer(published, folder);
+  const bool is_theirs = has_tokenizer(published, folder) && is_plain_gpt2(folder);
   const std::string file = fs::is_directory(folder) ? tokenizer_in(folder) : folder;
   if (!is_theirs && !file.empty()) {
     text.tokenizer = fs::absolute(file).string();
@@ -110,6 +113,10 @@ ordered_json tokenizer_of(const ImportArguments& o, RunConfig& config) {
   if (described.is_null() && is_found) {
     const auto tokenizer = make_text_tokenizer(text, "");
     check_end(*tokenizer, o, config.model);
+    if (const std::string left_out = tokenizer->fit(most); !left_out.empty()) {
+      tell(fmt::format("{}: the model has no row for the added tokens {}: texts with one are refused\n",
+                       o.path, left_out));
+    }
     if (tokenizer->vocabulary() <= most) return tokenizer->describe();
     if (!o.folder.empty()) {
       throw UsageError(
@@ -129,6 +136,7 @@ ordered_json tokenizer_of(const ImportArguments& o, RunConfig& config) {
                     described.value("kind", "")));
   }
   const auto own = make_tokenizer(described, tokenizer_files(text));
+  own->fit(most);
   if (own->vocabulary() > most) {
     throw UsageError(
         fmt::format("{}: its tokenizer has {} tokens, the model only {}", o.path, own->vocabulary(), most));
@@ -195,7 +203,26 @@ RunConfig imported_config(const ImportArguments& o) {
   // A long context is for those who ask for it: activations grow with it.
   constexpr int kUsualLength = 1024;
   config.data.text.length = std::min(config.model.integer(kContext), kUsualLength);
+  if (reads != Reads::kSentences) return config;
+  const int longest = read_sentence_vector(published_folder(o.path)).longest;
+  if (longest > 0) config.data.text.length = std::min(config.data.text.length, longest);
   return config;
+}
+
+// Copies what belongs to the model into the run, which reads its tokenizer there from now on.
+void keep_files(const ImportArguments& o, const Published& published, const RunFolder& out,
+                RunConfig& config) {
+  namespace fs = std::filesystem;
+  const std::string kept = fs::absolute(out.root / kModelFiles).lexically_normal().string();
+  const std::string usual = keep_published(o.path, o.folder, published, config.model.channels, kept);
+  if (!usual.empty()) tell(fmt::format("{}: {}\n", o.path, usual));
+  if (const std::string unused = unused_beside(o.path, published); !unused.empty()) {
+    tell(fmt::format("{}: not used: {}\n", o.path, unused));
+  }
+  TextOptions& text = config.data.text;
+  if (text.tokenizer == kGpt2Tokenizer && has_tokenizer(published.tokenizer, kept)) text.folder = kept;
+  const std::string file = names_tokenizer_files(text) ? tokenizer_in(kept) : "";
+  if (!file.empty()) text.tokenizer = file;
 }
 
 int run_import(const ImportArguments& o) {
@@ -235,7 +262,9 @@ int run_import(const ImportArguments& o) {
     state["tokenizer"] = tokenizer;
     if (tokenizer["kind"] == kMarianTokenizer) name_languages(config);
   }
-  const std::string sealed = sealed_config(config);  // which refuses some paths
+  sealed_config(config);  // which refuses some paths
+  keep_files(o, published, out, config);
+  const std::string sealed = sealed_config(config);
   const std::string checkpoint =
       save_checkpoint(out.checkpoints.string(), 0, config.model.name, memory, buffers, state, 0);
   write_text(out.config.string(), sealed);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -13,9 +14,11 @@
 #include "lpmm/data/sentences/sentence_data.h"
 #include "lpmm/data/utf8.h"
 #include "lpmm/program/family.h"
+#include "lpmm/run/beside/model_files.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/setup.h"
 #include "lpmm/run/stored_weights.h"
+#include "models/published/sentences.h"
 
 namespace lpmm {
 namespace {
@@ -35,6 +38,14 @@ RunConfig sentences_config(const std::string& checkpoint, const std::string& com
   const int context = config.model.integer(kContext), asked = config.data.text.length;
   config.model.length = asked == 0 ? context : std::min(asked, context);
   return config;
+}
+
+// To length 1, where it is not 0.
+void make_unit(std::span<float> vector) {
+  double squares = 0;
+  for (const float x : vector) squares += double{x} * double{x};
+  if (squares == 0) return;
+  for (float& x : vector) x = static_cast<float>(double{x} / std::sqrt(squares));
 }
 
 std::vector<std::string> saved_names(const std::string& checkpoint, const RunConfig& config) {
@@ -75,6 +86,8 @@ SentenceModel::SentenceModel(const std::string& path, int threads, const std::st
     load_checkpoint(checkpoint_, config_.model.name, *memory_, none);
   }
   program_ = model_->build(kBatch, config_.train.compute, device_);
+  const std::string files = model_files_of(checkpoint_);
+  makes_unit_ = embeds && !files.empty() && read_sentence_vector(files).has_unit;
 }
 
 std::vector<float> SentenceModel::outputs(std::vector<SentenceExample> examples, bool are_pairs) {
@@ -100,8 +113,9 @@ std::vector<float> SentenceModel::outputs(std::vector<SentenceExample> examples,
     out.resize(order.size() * width);
     for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
       const std::size_t place = order[static_cast<std::size_t>(first) + i];
-      std::copy_n(some.begin() + static_cast<std::ptrdiff_t>(i * width), width,
-                  out.begin() + static_cast<std::ptrdiff_t>(place * width));
+      const auto row = std::span(some).subspan(i * width, width);
+      if (makes_unit_) make_unit(row);
+      std::ranges::copy(row, out.begin() + static_cast<std::ptrdiff_t>(place * width));
     }
   }
   return out;

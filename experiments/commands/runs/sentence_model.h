@@ -42,6 +42,7 @@ class SentenceModel {
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::unique_ptr<Program> program_;
   std::vector<std::string> names_;
+  bool makes_unit_ = false;
 };
 
 // Calls `body` with some lines at a time of a file, or of standard input where that is empty: a sentence

@@ -13,6 +13,7 @@
 #include "lpmm/base/terminal.h"
 #include "lpmm/data/scores.h"
 #include "lpmm/program/family.h"
+#include "lpmm/run/beside/model_files.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/setup.h"
 #include "lpmm/run/trainer.h"
@@ -87,7 +88,8 @@ int run_train(const TrainArguments& o) {
   const std::string own = o.run.resume ? newest_checkpoint(o.run.out + "/checkpoints") : "";
   if (own.empty() && !init.empty()) find_checkpoint(init);  // before anything is loaded
   if (!own.empty()) take_tokenizer_files(config, own);
-  const Setup setup = open_data(config, own.empty() ? nullptr : own_tokenizer(own, config), o.run.quiet);
+  Setup setup = open_data(config, own.empty() ? nullptr : own_tokenizer(own, config), o.run.quiet);
+  if (!own.empty() || !init.empty()) take_from_model(setup, own.empty() ? find_checkpoint(init) : own);
   const TrainResult result = train(setup, *make_model(setup.config), o.run);
   if (o.json) {
     print_answer(nlohmann::ordered_json::parse(result.summary), true);

@@ -20,6 +20,7 @@
 #include "lpmm/base/text.h"
 #include "lpmm/files/files.h"
 #include "lpmm/memory/roles.h"
+#include "lpmm/run/beside/model_files.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/log.h"
 #include "lpmm/run/run_folder.h"
@@ -223,7 +224,9 @@ Answer investigate(const WatchArguments& o, const Case& c) {
   Progress progress(o.quiet);
   std::unique_ptr<Tokenizer> tokenizer;
   if (c.from > 0) tokenizer = saved_tokenizer(c.folder.checkpoints / checkpoint_name(c.from), c.config);
-  const Setup setup = open_data(c.config, std::move(tokenizer), o.quiet);
+  Setup setup = open_data(c.config, std::move(tokenizer), o.quiet);
+  const std::string own = newest_checkpoint(c.folder.checkpoints);
+  if (!own.empty()) take_from_model(setup, own);
   const auto model = make_model(setup.config);
   Replay replay(setup, *model, c.folder, c.log);
   Answer a;

@@ -18,6 +18,7 @@
 #include "lpmm/memory/roles.h"
 #include "lpmm/memory/spec.h"
 #include "lpmm/version.h"
+#include "models/published/table.h"
 
 namespace lpmm {
 namespace {
@@ -144,6 +145,24 @@ std::string backends_text() {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
+// What is read, kept and written back of published models.
+ordered_json publisher_tables() {
+  ordered_json tables = ordered_json::object();
+  for (const Publisher& publisher : publishers()) {
+    ordered_json& table = tables[std::string(publisher.name)];
+    for (const FileRow& row : publisher.files) {
+      table["files"].push_back({{"name", row.name}, {"use", to_string(row.use)}, {"means", row.means}});
+    }
+    for (const KeyRow& row : publisher.keys) {
+      ordered_json key = {{"key", row.key}, {"use", to_string(row.use)}, {"means", row.means}};
+      if (!row.types.empty()) key["of"] = row.types;
+      if (!row.absent.empty()) key["absent"] = ordered_json::parse(row.absent);
+      table["keys"].push_back(key);
+    }
+  }
+  return tables;
+}
+
 int run_info(const InfoArguments& o) {
   const std::string data = data_folder();
   ordered_json answer = {{"version", LPMM_VERSION},
@@ -169,6 +188,7 @@ int run_info(const InfoArguments& o) {
   answer["rule_table"] = rule_table();
   answer["formats"] = formats;
   answer["backends"] = backend_rows();
+  answer["publishers"] = publisher_tables();
   print_answer(answer, true);
   return kDone;
 }
@@ -180,7 +200,7 @@ void add_info_command(CLI::App& program, Action& action) {
   CLI::App* command = program.add_subcommand("info", "Say what this build can do on this machine");
   command->add_flag("--json", o->json, "print one JSON object");
   command->footer(R"(Version, compiler, instruction sets, oneDNN, CUDA (or why not), data folder, rules,
-presets and formats.
+presets and formats; with --json also which files and keys of published models are read or kept.
 Examples:
   lpmm info
   lpmm info --json)");

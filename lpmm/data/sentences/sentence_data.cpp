@@ -69,7 +69,17 @@ SentenceData::SentenceData(const SentenceSet& set, std::shared_ptr<const Tokeniz
   loading_bytes_ = bytes_ + set.bytes();
   std::vector<int> examples;
   for (const Example& e : train_) examples.push_back(static_cast<int>(e.ids.size()));
-  batches_.emplace(lengths_, std::move(examples));
+  batches_ = std::make_shared<const LengthBatches>(lengths_, std::move(examples));
+}
+
+SentenceData SentenceData::numbered(std::vector<std::string> names,
+                                    const std::vector<std::int32_t>& places) const {
+  SentenceData other = *this;
+  other.class_names_ = std::move(names);
+  for (auto* examples : {&other.train_, &other.test_}) {
+    for (Example& e : *examples) e.label = places[static_cast<std::size_t>(e.label)];
+  }
+  return other;
 }
 
 int SentenceData::types() const {

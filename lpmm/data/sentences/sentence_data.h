@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +36,8 @@ class SentenceData : public DataSource {
                   Batch& out) const override;
   void make_test_batch(std::int64_t first, std::int64_t count, Batch& out) const override;
 
+  // The same with classes numbered otherwise: what was i becomes places[i], and is called as `names` says.
+  SentenceData numbered(std::vector<std::string> names, const std::vector<std::int32_t>& places) const;
   const std::vector<std::string>& class_names() const { return class_names_; }
   int types() const;                        // that its tokens are of: 2 where a tokenizer tells pairs apart
   int classes() const { return classes_; }  // 1: a number, 0: there is nothing to tell
@@ -61,7 +62,7 @@ class SentenceData : public DataSource {
   std::vector<Metric> metrics_;
   std::vector<Example> train_, test_;
   std::int64_t bytes_ = 0, loading_bytes_ = 0;
-  std::optional<LengthBatches> batches_;
+  std::shared_ptr<const LengthBatches> batches_;
 };
 
 }  // namespace lpmm

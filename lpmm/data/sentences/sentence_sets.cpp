@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <span>
 
@@ -225,6 +226,22 @@ std::vector<Metric> fitting_metrics(const SentenceSet& set) {
   return {Metric::kAccuracy};
 }
 
+// Classes in the order of their names; of names that end with a number and are alike before it, by that.
+std::vector<std::string> in_order(std::vector<std::string> names) {
+  const auto digits_at = [](const std::string& name) { return name.find_last_not_of("0123456789") + 1; };
+  const auto stem = [&](const std::string& name) { return name.substr(0, digits_at(name)); };
+  constexpr std::size_t kMostDigits = 18;
+  const bool are_numbered = std::ranges::all_of(names, [&](const std::string& name) {
+    const std::size_t digits = name.size() - digits_at(name);
+    return digits > 0 && digits <= kMostDigits && stem(name) == stem(names[0]);
+  });
+  std::ranges::sort(names);
+  if (!are_numbered) return names;
+  std::ranges::stable_sort(names, {},
+                           [&](const std::string& n) { return std::stoll(n.substr(digits_at(n))); });
+  return names;
+}
+
 // A set that says what it holds.
 SentenceSet load_own(const std::string& path, std::string_view test_file) {
   SentenceSet set;
@@ -239,14 +256,15 @@ SentenceSet load_own(const std::string& path, std::string_view test_file) {
                         set.is_number ? "score" : "label");
   set.train = train.read(layout, set, true);
   // Classes in the order of their names, whatever the order of the lines.
-  std::vector<std::string> sorted = set.labels;
-  std::ranges::sort(sorted);
+  const std::vector<std::string> sorted = in_order(set.labels);
+  std::map<std::string_view, std::int32_t> place;
+  for (const std::string& name : sorted) place.emplace(name, static_cast<std::int32_t>(place.size()));
   for (SentenceExample& e : set.train) {
     if (set.is_number) break;
     const std::string& label = set.labels[static_cast<std::size_t>(e.label)];
-    e.label = static_cast<std::int32_t>(std::ranges::lower_bound(sorted, label) - sorted.begin());
+    e.label = place.at(label);
   }
-  set.labels = std::move(sorted);
+  set.labels = sorted;
   if (!set.is_number && set.labels.size() < 2) {
     throw RunError(fmt::format("{}: its lines have one label, there must be two", path));
   }

@@ -28,23 +28,27 @@ bool stands_alone(std::string_view before, std::string_view after) {
   return !joins_left && !joins_right;
 }
 
-std::vector<AddedToken> read_added(const Part& file) {
+}  // namespace
+
+AddedToken read_added_token(const Part& one, std::int32_t id) {
+  AddedToken t{id, one.text("content")};
+  t.special = one.flag("special", false);
+  t.single_word = one.flag("single_word", false);
+  t.left = one.flag("lstrip", false);
+  t.right = one.flag("rstrip", false);
+  t.normalized = one.flag("normalized", !t.special);
+  if (t.text.empty()) throw one.refusal("is empty");
+  return t;
+}
+
+std::vector<AddedToken> read_added_tokens(const Part& file) {
   std::vector<AddedToken> tokens;
   if (!file.has("added_tokens")) return tokens;
   for (const Part& one : file.list("added_tokens")) {
-    AddedToken t{static_cast<std::int32_t>(one.integer("id", 0, (1 << 24) - 1)), one.text("content")};
-    t.special = one.flag("special", false);
-    t.single_word = one.flag("single_word", false);
-    t.left = one.flag("lstrip", false);
-    t.right = one.flag("rstrip", false);
-    t.normalized = one.flag("normalized", !t.special);
-    if (t.text.empty()) throw one.refusal("is empty");
-    tokens.push_back(std::move(t));
+    tokens.push_back(read_added_token(one, static_cast<std::int32_t>(one.integer("id", 0, (1 << 24) - 1))));
   }
   return tokens;
 }
-
-}  // namespace
 
 void TokenFinder::add(std::string_view text, const AddedToken& token) {
   std::uint32_t node = 0;
@@ -99,9 +103,6 @@ std::vector<TextPart> TokenFinder::split(std::string_view text) const {
   if (done < text.size()) parts.push_back({text.substr(done), {}});
   return parts;
 }
-
-AddedTokens::AddedTokens(const Part& file, const Normalizer& normalizer)
-    : AddedTokens(read_added(file), normalizer) {}
 
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizer& normalizer)
     : tokens_(std::move(tokens)) {

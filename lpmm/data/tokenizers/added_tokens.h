@@ -1,4 +1,4 @@
-// Tokens that a tokenizer.json takes out of a text before anything else happens to it.
+// Tokens that a tokenizer takes out of a text before anything else happens to it.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,10 @@ struct AddedToken {
   bool normalized = true;            // looked for in the normalised text
 };
 
+// One with its "content" and how it is found, and the list "added_tokens" of a tokenizer.json.
+AddedToken read_added_token(const Part& one, std::int32_t id);
+std::vector<AddedToken> read_added_tokens(const Part& file);
+
 // A stretch of a text: a token, or what lies between.
 struct TextPart {
   std::string_view text;
@@ -44,8 +48,6 @@ class TokenFinder {
 
 class AddedTokens {
  public:
-  // The member "added_tokens".
-  AddedTokens(const Part& file, const Normalizer& normalizer);
   AddedTokens(std::vector<AddedToken> tokens, const Normalizer& normalizer);
   AddedTokens(const AddedTokens&) = delete;
   AddedTokens& operator=(const AddedTokens&) = delete;

@@ -1,15 +1,20 @@
-// Files of published tokenizers: tokenizer.json, vocab.txt.
+// Files of published tokenizers: tokenizer.json, vocab.txt, vocab.json with merges.txt.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <unordered_set>
 
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
+#include "lpmm/data/gpt2_files.h"
 #include "lpmm/data/pairs/marian_tokenizer.h"
+#include "lpmm/data/tokenizers/beside.h"
 #include "lpmm/data/tokenizers/part.h"
 #include "lpmm/data/tokenizers/pipeline.h"
 #include "lpmm/data/tokenizers/sentence_piece/sentence_piece.h"
+#include "lpmm/data/tokenizers/sentence_piece/with_added.h"
 #include "lpmm/data/utf8.h"
 #include "lpmm/files/files.h"
 
@@ -19,46 +24,124 @@ namespace {
 
 using nlohmann::json;  // not ordered: its search for a name is linear
 
-constexpr std::string_view kConfigFile = "tokenizer_config.json";
-
 std::uint32_t crc_of(const std::string& text) {
   return crc32(std::as_bytes(std::span(text)));
 }
 
-// tokenizer_config.json beside a file; an empty object where there is none.
-json config_beside(const std::string& path) {
-  const fs::path config = fs::path(path).parent_path() / kConfigFile;
-  std::error_code error;
-  return fs::exists(config, error) ? read_sorted_json(config.string()) : json::object();
-}
-
-// The token that the file beside names, else one of the usual ones.
-std::optional<std::int32_t> end_of_text(const AddedTokens& added, const json& config) {
-  std::vector<std::string> names = {"<|endoftext|>", "<|end_of_text|>", "</s>"};
-  const auto named = config.find("eos_token");
-  if (named != config.end()) {
-    const json& name = named->is_object() && named->contains("content") ? (*named)["content"] : *named;
-    if (name.is_string()) names = {name.get<std::string>()};
-  }
-  for (const std::string& name : names) {
-    for (const AddedToken& token : added.all()) {
-      if (token.text == name) return token.id;
-    }
-  }
-  return std::nullopt;
-}
-
-Pipeline read_tokenizer_json(const std::string& path) {
-  const json document = read_sorted_json(path);
+// The stages of a tokenizer.json, or of a document like one.
+Pipeline read_document(const json& document, const std::string& path, std::string_view kind) {
   const Part file(document, path, "");
   const Normalizer normalize = make_normalizer(file);
-  Pipeline parts{AddedTokens(file, normalize), normalize,          make_pre_tokenizer(file),
-                 make_subwords(file),          make_decoder(file), SentenceTemplate(file)};
+  auto subwords = make_subwords(file);
+  const TokensBeside beside(path);
+  std::vector<AddedToken> added = read_added_tokens(file);
+  const std::string more = beside.complete(subwords->tokens(), added);
+  const auto end = beside.end_of_text(added);
+  Pipeline parts{AddedTokens(std::move(added), normalize),
+                 normalize,
+                 make_pre_tokenizer(file),
+                 std::move(subwords),
+                 make_decoder(file),
+                 SentenceTemplate(file)};
   parts.file = path;
-  parts.kind = kTokenizerJson;
+  parts.kind = kind;
   // However its JSON is spelled: members are sorted. What is no UTF-8 the parser has refused.
-  parts.checksum = crc_of(document.dump());
-  parts.end_of_text = end_of_text(parts.added, config_beside(path));
+  parts.checksum = crc_of(document.dump() + more);
+  parts.end_of_text = end;
+  return parts;
+}
+
+// The merges of a merges.txt.
+json merges_of(const std::string& path) {
+  constexpr std::uint64_t kMost = 64 << 20;
+  const std::string text = read_text(path, kMost);
+  json merges = json::array();
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    std::string line = text.substr(at, end - at);
+    if (line.ends_with('\r')) line.pop_back();
+    if (first_bad_byte(line) != std::string::npos) throw RunError(fmt::format("{}: is no UTF-8", path));
+    if (!line.empty() && !(at == 0 && line.starts_with("#version"))) merges.push_back(std::move(line));
+    at = end + 1;
+  }
+  return merges;
+}
+
+// Throws where the two lost merges: every token is a byte, merged, special by its form, or added.
+void check_merges(const Pipeline& parts, const json& merges, const std::string& path) {
+  std::unordered_set<std::string> made;
+  for (const json& merge : merges) {
+    std::string whole = merge.get<std::string>();
+    std::erase(whole, ' ');
+    made.insert(std::move(whole));
+  }
+  for (const AddedToken& token : parts.added.all()) made.insert(token.text);
+  for (const auto& [token, id] : parts.subwords->tokens()) {
+    const bool is_form =
+        (token.starts_with('<') && token.ends_with('>')) || (token.starts_with('[') && token.ends_with(']'));
+    if (is_form || made.contains(token) || first_character(token).bytes == token.size()) continue;
+    throw RunError(
+        fmt::format("{}: no merge gives the token {} (id {}) of {}: the file is cut off, or the two do "
+                    "not belong together",
+                    path, shown(token), id, kHuggingFaceTokens));
+  }
+}
+
+// What kind of model the config.json of a folder is of; empty: none says it.
+std::string model_type_in(const fs::path& folder) {
+  std::error_code error;
+  const fs::path config = folder / "config.json";
+  if (!fs::exists(config, error)) return "";
+  const json model = read_sorted_json(config.string());
+  return Part(model, config.string(), "").text("model_type", "");
+}
+
+bool is_roberta(const fs::path& folder, const Part& settings) {
+  return settings.text("tokenizer_class", "").starts_with("Roberta") || model_type_in(folder) == "roberta";
+}
+
+// Whether vocab.json and merges.txt are of a tokenizer that splits texts as GPT-2's does: others, as Qwen's,
+// have the same files.
+bool splits_as_gpt2(const fs::path& folder) {
+  std::error_code error;
+  if (!fs::exists(folder / kHuggingFaceMerges, error)) return false;
+  const TokensBeside beside((folder / kHuggingFaceTokens).string());
+  const std::string made_by = beside.settings().text("tokenizer_class", ""), type = model_type_in(folder);
+  const bool is_known_class =
+      made_by.empty() || made_by.starts_with("GPT2") || made_by.starts_with("Roberta");
+  return is_known_class && (type.empty() || type == "gpt2" || type == "roberta");
+}
+
+// vocab.json with merges.txt beside: BPE of bytes, as GPT-2 has it, or RoBERTa, which puts tokens around.
+Pipeline read_vocab_json(const std::string& path) {
+  const fs::path folder = fs::path(path).parent_path();
+  const std::string merges_path = (folder / kHuggingFaceMerges).string();
+  const json vocabulary = read_sorted_json(path), merges = merges_of(merges_path);
+  const TokensBeside beside(path);
+  const Part& settings = beside.settings();
+  const json bytes = {{"type", "ByteLevel"}, {"add_prefix_space", settings.flag("add_prefix_space", false)}};
+  json document = {{"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", merges}}},
+                   {"pre_tokenizer", bytes},
+                   {"decoder", {{"type", "ByteLevel"}}}};
+  std::vector<const char*> special = {kEndOfText.data()};
+  if (is_roberta(folder, settings)) {
+    special = {"<s>", "<pad>", "</s>", "<unk>", "<mask>"};
+    for (const char* name : special) {
+      if (!vocabulary.is_object() || !vocabulary.contains(name))
+        throw RunError(fmt::format("{}: has no token {}, as RoBERTa's has", path, name));
+    }
+    document["post_processor"] = {{"type", "RobertaProcessing"},
+                                  {"cls", {"<s>", vocabulary["<s>"]}},
+                                  {"sep", {"</s>", vocabulary["</s>"]}}};
+  }
+  const std::vector<AddedToken> named = beside.added();
+  for (const std::string name : special) {
+    const bool is_named = std::ranges::find(named, name, &AddedToken::text) != named.end();
+    if (is_named || !vocabulary.is_object() || !vocabulary.contains(name)) continue;
+    document["added_tokens"].push_back({{"id", vocabulary[name]}, {"content", name}, {"special", true}});
+  }
+  Pipeline parts = read_document(document, path, kHuggingFaceTokens);
+  check_merges(parts, merges, merges_path);
   return parts;
 }
 
@@ -81,32 +164,45 @@ Pipeline read_vocab_txt(const std::string& path) {
     }
     at = end + 1;
   }
+  const TokensBeside beside(path);
   std::vector<AddedToken> special;
-  for (const char* name : {"[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"}) {
-    const auto found = ids.find(std::string_view(name));
-    if (found == ids.end()) throw RunError(fmt::format("{}: has no token {}, as BERT's has", path, name));
+  for (const auto& [key, usual] : {std::pair{"unk_token", "[UNK]"},
+                                   {"sep_token", "[SEP]"},
+                                   {"pad_token", "[PAD]"},
+                                   {"cls_token", "[CLS]"},
+                                   {"mask_token", "[MASK]"}}) {
+    const std::string named = beside.name(key), name = named.empty() ? usual : named;
+    const auto found = ids.find(name);
+    if (found == ids.end())
+      throw RunError(fmt::format("{}: has no token {}, as BERT's has", path, shown(name)));
     AddedToken token{found->second, name, true};
     token.normalized = false;
     special.push_back(token);
   }
-  const json config = config_beside(path);
-  const Part options(config, (fs::path(path).parent_path() / kConfigFile).string(), "");
+  const std::string unknown = special[0].text;
+  const std::int32_t sep = special[1].id, cls = special[3].id;
+  const std::string more = beside.complete(ids, special);
+  const Part& options = beside.settings();
   const bool lowercase = options.flag("do_lower_case", true);
   const Normalizer normalize = bert_normalizer(true, options.flag("tokenize_chinese_chars", true),
                                                options.flag("strip_accents", lowercase), lowercase);
-  const std::int32_t sep = special[1].id, cls = special[3].id;
   return {.added = AddedTokens(std::move(special), normalize),
           .normalize = normalize,
           .split = bert_pre_tokenizer(),
-          .subwords = make_word_piece(std::move(ids), "[UNK]", "##", 100),
+          .subwords = make_word_piece(std::move(ids), unknown, "##", 100),
           .decode = word_piece_decoder("##", true),
           .around = SentenceTemplate::bert(cls, sep),
           .file = path,
           .kind = std::string(kVocabTxt),
-          .checksum = crc_of(fmt::format("{}{}", lowercase, text))};
+          .checksum = crc_of(fmt::format("{}{}{}", lowercase, text, more))};
 }
 
-constexpr std::string_view kFiles[] = {kTokenizerJson, kVocabTxt, kSentencePieceFile};
+// Of several in a folder the first is taken.
+constexpr std::string_view kFiles[] = {kTokenizerJson, kVocabTxt, kHuggingFaceTokens, kSentencePieceFile};
+
+bool is_vocab_json(const std::string& file) {
+  return fs::path(file).filename() == kHuggingFaceTokens;
+}
 
 // What is in a folder, or the path itself.
 std::string tokenizer_file(const std::string& path) {
@@ -126,22 +222,51 @@ std::string tokenizer_in(const std::string& folder) {
   if (has_marian_tokenizer(folder)) return folder;
   std::error_code error;
   for (const std::string_view name : kFiles) {
-    if (const fs::path file = fs::path(folder) / name; fs::exists(file, error)) return file.string();
+    const fs::path file = fs::path(folder) / name;
+    if (!fs::exists(file, error) || (name == kHuggingFaceTokens && !splits_as_gpt2(folder))) continue;
+    return file.string();
   }
   return "";
+}
+
+bool is_plain_gpt2(const std::string& folder) {
+  std::error_code error;
+  const fs::path tokens = fs::path(folder) / kHuggingFaceTokens, whole = fs::path(folder) / kTokenizerJson;
+  if (!fs::exists(tokens, error) || fs::exists(fs::path(folder) / kGpt2Tokens, error)) return true;
+  std::vector<AddedToken> added;
+  const TokensBeside beside(tokens.string());
+  if (beside.settings().flag("add_prefix_space", false)) return false;
+  beside.complete({}, added);
+  if (fs::exists(whole, error)) {
+    const json document = read_sorted_json(whole.string());
+    for (AddedToken& token : read_added_tokens(Part(document, whole.string(), ""))) {
+      added.push_back(std::move(token));
+    }
+  }
+  if (!std::ranges::all_of(added, [](const AddedToken& t) { return t.text == kEndOfText; })) return false;
+  const json listed = read_sorted_json(tokens.string());
+  return std::ranges::none_of(listed.items(), [](const auto& item) {
+    const std::string& token = item.key();
+    return token.size() > 2 && token.starts_with('<') && token.ends_with('>') && token != kEndOfText;
+  });
 }
 
 std::vector<std::string> tokenizer_paths(const std::string& path) {
   std::error_code error;
   const bool is_folder = fs::is_directory(path, error);
   if (is_folder && has_marian_tokenizer(path)) return marian_tokenizer_paths(path);
-  std::string file = is_folder ? tokenizer_in(path) : path;
-  return file.empty() ? std::vector<std::string>() : std::vector{std::move(file)};
+  const std::string file = is_folder ? tokenizer_in(path) : path;
+  if (file.empty()) return {};
+  std::vector<std::string> paths = {file};
+  if (is_vocab_json(file)) paths.push_back((fs::path(file).parent_path() / kHuggingFaceMerges).string());
+  return paths;
 }
 
 std::unique_ptr<PipelineTokenizer> load_pipeline_tokenizer(const std::string& path) {
   const std::string file = tokenizer_file(path);
-  Pipeline parts = file.ends_with(".txt") ? read_vocab_txt(file) : read_tokenizer_json(file);
+  Pipeline parts = file.ends_with(".txt") ? read_vocab_txt(file)
+                   : is_vocab_json(file)  ? read_vocab_json(file)
+                                          : read_document(read_sorted_json(file), file, kTokenizerJson);
   return std::make_unique<PipelineTokenizer>(std::move(parts));
 }
 
@@ -150,7 +275,7 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
   std::error_code error;
   if (fs::is_directory(file, error)) return load_marian_tokenizer(file);
   if (file.ends_with(".json") || file.ends_with(".txt")) return load_pipeline_tokenizer(file);
-  return load_sentence_piece(file);
+  return with_added_tokens(load_sentence_piece(file), file);
 }
 
 }  // namespace lpmm

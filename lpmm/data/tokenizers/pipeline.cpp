@@ -70,8 +70,18 @@ std::string PipelineTokenizer::first_bytes(std::int32_t id) const {
 
 nlohmann::ordered_json PipelineTokenizer::describe() const {
   return {{"kind", parts_.kind},
-          {"vocabulary", vocabulary()},
+          {"vocabulary", tokens().size()},
           {"checksum", fmt::format("{:08x}", parts_.checksum)}};
+}
+
+std::optional<std::int32_t> PipelineTokenizer::end_of_text() const {
+  return parts_.end_of_text.value_or(0) < vocabulary() ? parts_.end_of_text : std::nullopt;
+}
+
+std::int64_t PipelineTokenizer::least_rows() const {
+  std::int32_t last = parts_.around.largest();
+  for (const auto& [token, id] : parts_.subwords->tokens()) last = std::max(last, id);
+  return std::int64_t{last} + 1;
 }
 
 void PipelineTokenizer::encode_words(std::string_view text, bool begins, Known& known, std::size_t& room,

@@ -1,5 +1,5 @@
 // The general tokenizer: takes added tokens out, normalises, splits into words, and words into subwords. Made
-// from Hugging Face's tokenizer.json, or from BERT's vocab.txt.
+// from Hugging Face's tokenizer.json, from BERT's vocab.txt, or from vocab.json and merges.txt.
 #pragma once
 
 #include <optional>
@@ -24,7 +24,7 @@ struct Pipeline {
   Decoder decode;
   SentenceTemplate around;
   std::string file = {};  // in messages
-  std::string kind = {};  // of the file: tokenizer.json or vocab.txt
+  std::string kind = {};  // of the file: tokenizer.json, vocab.txt or vocab.json
   std::uint32_t checksum = 0;
   std::optional<std::int32_t> end_of_text = {};
 };
@@ -41,7 +41,8 @@ class PipelineTokenizer : public Tokenizer {
   std::size_t encode_from(std::string_view text, std::size_t first, std::size_t until,
                           std::vector<std::int32_t>& ids) const override;
   nlohmann::ordered_json describe() const override;
-  std::optional<std::int32_t> end_of_text() const override { return parts_.end_of_text; }
+  std::optional<std::int32_t> end_of_text() const override;
+  std::int64_t least_rows() const override;
   std::vector<std::int32_t> before_text() const override { return parts_.around.before(); }
   // A sentence, or two, within what the model was trained with around them; `longest` 0: of any length.
   // Throws what encode() throws, and UsageError where `longest` has no room for what is around.
@@ -59,8 +60,8 @@ class PipelineTokenizer : public Tokenizer {
   std::vector<std::string> spellings_;  // of tokens, by id
 };
 
-// Loads a tokenizer.json, BERT's vocab.txt, or a folder that holds one of them. Throws RunError naming the
-// file and the part of it that is wrong or not supported.
+// Loads a tokenizer.json, BERT's vocab.txt, a vocab.json with its merges.txt, or a folder that holds one of
+// them. Throws RunError naming the file and the part of it that is wrong or not supported.
 std::unique_ptr<PipelineTokenizer> load_pipeline_tokenizer(const std::string& path);
 
 }  // namespace lpmm

@@ -86,6 +86,26 @@ TEST_F(SentencesTest, AFolderSaysWhatItHolds) {
   EXPECT_EQ(load().metrics, (std::vector<Metric>{Metric::kSpearman, Metric::kPearson}));
 }
 
+// Names that end with numbers sort by these, where they are alike before them.
+TEST_F(SentencesTest, NumberedClassesAreInTheOrderOfTheirNumbers) {
+  write("dev.tsv", "sentence\tlabel\na\t2\n");
+  const auto labels = [&](const std::vector<std::string>& names) {
+    std::string lines = "sentence\tlabel\n";
+    for (const std::string& name : names) lines += "a\t" + name + "\n";
+    write("train.tsv", lines);
+    write("dev.tsv", lines);
+    const SentenceSet set = load();
+    for (const SentenceExample& e : set.train)
+      EXPECT_EQ(set.labels[static_cast<std::size_t>(e.label)], names[static_cast<std::size_t>(e.line) - 2]);
+    return set.labels;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(labels({"10", "2", "0", "11"}), (Names{"0", "2", "10", "11"}));
+  EXPECT_EQ(labels({"LABEL_10", "LABEL_9"}), (Names{"LABEL_9", "LABEL_10"}));
+  EXPECT_EQ(labels({"b9", "b10", "a10"}), (Names{"a10", "b10", "b9"}));
+  EXPECT_EQ(labels({"9", "10", "ten"}), (Names{"10", "9", "ten"}));
+}
+
 TEST_F(SentencesTest, WhatIsWrongIsNamedWithItsLine) {
   expect_said([&] { load(); }, "has no train.tsv, nor train.tsv.gz");
   write("dev.tsv", "sentence\tlabel\na\t0\n");

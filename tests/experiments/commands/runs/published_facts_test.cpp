@@ -143,6 +143,12 @@ TEST_F(Facts, NamesOfClassesComeAndGo) {
   };
   EXPECT_EQ(eval("0", "1", "2").code, 0);
   EXPECT_EQ(eval("0", "2", "1").code, 0);
+  const auto loss = [&](const Outcome& out) {
+    EXPECT_EQ(out.code, 0) << out.err;
+    return out.out.substr(out.out.find("loss"));
+  };
+  // They are told apart by name, whatever their order.
+  EXPECT_EQ(loss(eval("bad", "so so", "good")), loss(eval("0", "1", "2")));
   expect_failure(eval("bad", "fair", "good"), 2,
                  {"3 classes (bad, so so, good)", "3 classes (bad, fair, good)"});
   expect_failure(eval("1", "2", "3"), 2, {"3 classes (1, 2, 3)"});

@@ -376,8 +376,6 @@ TEST_F(TextProgram, ImportFineTuneExport) {
   fs::copy(inside, path("moved"), fs::copy_options::recursive);
   expect_failure(run_lpmm({"export", path("moved"), "--out", path("moved/x.safetensors")}), 2,
                  {"lies in the checkpoint"});
-  expect_failure(run_lpmm({"export", path("hf"), "--hf", "--type", "bf16", "--out", path("x")}), 2,
-                 {"--hf writes fp32"});
 
   // Training that begins with a checkpoint begins at its loss.
   ASSERT_EQ(train_gpt("first").code, 0);

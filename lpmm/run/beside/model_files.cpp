@@ -1,0 +1,165 @@
+#include "lpmm/run/beside/model_files.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "lpmm/base/error.h"
+#include "lpmm/base/text.h"
+#include "lpmm/data/text_data.h"
+#include "lpmm/files/files.h"
+#include "lpmm/run/checkpoint.h"
+#include "lpmm/run/stored_weights.h"
+
+namespace lpmm {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::uint64_t kLongest = 1 << 26;
+constexpr double kWhite = 255;
+
+std::string files_of_run(const fs::path& run) {
+  std::error_code error;
+  const fs::path files = run / kModelFiles;
+  return fs::is_directory(files, error) ? files.string() : "";
+}
+
+// A list of numbers, each at least `least`.
+std::vector<double> numbers(const Json& object, const char* key, const std::string& file, double least) {
+  const Json& list = object[key];
+  std::vector<double> out;
+  for (const Json& one : list) out.push_back(one.is_number() ? one.get<double>() : NAN);
+  const bool is_good = list.is_array() && !out.empty() && out.size() <= kMostImageChannels &&
+                       std::ranges::all_of(out, [&](double x) { return x >= least && x <= 1; });
+  if (is_good) return out;
+  throw RunError(fmt::format("{}: {} is {}, expected a number from {} to 1 for each channel", file, key,
+                             list.dump(), least));
+}
+
+std::optional<Pixels> pixels_of(const Json& object, const char* mean, const char* deviation,
+                                const std::string& file) {
+  if (!object.is_object() || !object.contains(mean) || object[mean].is_null()) return {};
+  if (!object.contains(deviation))
+    throw RunError(fmt::format("{}: has {}, but no {}", file, mean, deviation));
+  constexpr double kSmallest = 1e-6;
+  Pixels pixels{numbers(object, mean, file, 0), numbers(object, deviation, file, kSmallest)};
+  if (pixels.mean.size() == pixels.deviation.size()) return pixels;
+  throw RunError(fmt::format("{}: {} and {} are of different lengths", file, mean, deviation));
+}
+
+// Labels of data numbered by `from`, as `to` has the same names.
+std::vector<std::int32_t> places(const std::vector<std::string>& from, const std::vector<std::string>& to) {
+  std::map<std::string, std::int32_t> at;
+  for (const std::string& name : to) at.emplace(name, static_cast<std::int32_t>(at.size()));
+  std::vector<std::int32_t> out;
+  for (const std::string& name : from) {
+    const auto found = at.find(name);
+    if (found != at.end()) out.push_back(found->second);
+  }
+  return at.size() == from.size() ? out : std::vector<std::int32_t>();
+}
+
+}  // namespace
+
+std::string model_files_of(const std::string& checkpoint) {
+  return files_of_run(fs::absolute(checkpoint).lexically_normal().parent_path().parent_path());
+}
+
+std::string saved_tokenizer_files(const std::string& checkpoint, const TextOptions& text) {
+  const std::string kept = model_files_of(checkpoint);
+  std::error_code error;
+  const bool is_kept =
+      !kept.empty() && (!tokenizer_in(kept).empty() || fs::exists(fs::path(kept) / kGpt2Tokens, error));
+  return is_kept ? kept : tokenizer_files(text);
+}
+
+std::optional<Pixels> read_pixels(const std::string& folder) {
+  std::error_code error;
+  const fs::path own = fs::path(folder) / kPixelsFile, config = fs::path(folder) / "config.json";
+  if (fs::exists(own, error)) {
+    const Json said = read_json(own.string(), kLongest);
+    for (const char* key : {"do_normalize", "do_rescale"}) {
+      if (said.is_object() && said.contains(key) && said[key] == false)
+        throw RunError(fmt::format("{}: {} is false, which pictures here cannot be", own.string(), key));
+    }
+    if (auto pixels = pixels_of(said, "image_mean", "image_std", own.string())) return pixels;
+  }
+  if (!fs::exists(config, error)) return {};
+  const Json said = read_json(config.string(), kLongest);
+  const bool is_timm = said.is_object() && said.contains("pretrained_cfg");
+  return pixels_of(is_timm ? said["pretrained_cfg"] : said, "mean", "std", config.string());
+}
+
+void write_pixels(const std::string& folder, const Pixels& pixels) {
+  const Json said = {{"do_normalize", true},
+                     {"do_rescale", true},
+                     {"rescale_factor", 1 / kWhite},
+                     {"image_mean", pixels.mean},
+                     {"image_std", pixels.deviation}};
+  make_folder(folder);
+  write_text((fs::path(folder) / kPixelsFile).string(), said.dump(1) + "\n");
+}
+
+void take_from_model(Setup& setup, const std::string& checkpoint) {
+  setup.model_files = model_files_of(checkpoint);
+  const std::vector<std::string> names = stored_class_names(checkpoint_run(checkpoint));
+  const std::vector<std::int32_t> by_name = places(setup.class_names, names);
+  if (by_name.size() != names.size() || names.empty() || names == setup.class_names) return;
+  if (setup.sentences != nullptr) {
+    setup.sentences = std::make_shared<const SentenceData>(setup.sentences->numbered(names, by_name));
+  }
+  setup.class_names = names;
+}
+
+std::shared_ptr<const ImageData> fit_images(const Setup& setup, ImageData data) {
+  const std::string& init = setup.config.train.init;
+  const std::string files = setup.model_files ? *setup.model_files
+                            : init.empty()    ? ""
+                                              : model_files_of(find_checkpoint(init));
+  if (const auto pixels = files.empty() ? std::nullopt : read_pixels(files)) {
+    if (std::ssize(pixels->mean) != data.train.channels) {
+      throw RunError(fmt::format("{}: normalises {} channels, the pictures of {} have {}", files,
+                                 pixels->mean.size(), data.train.name, data.train.channels));
+    }
+    bool is_other = false;  // than the training pictures of this data have
+    for (std::size_t c = 0; c < pixels->mean.size(); ++c) {
+      const auto mean = static_cast<float>(kWhite * pixels->mean[c]),
+                 deviation = static_cast<float>(kWhite * pixels->deviation[c]);
+      is_other = is_other || mean != data.mean[c] || deviation != data.deviation[c];
+      data.mean[c] = mean;
+      data.deviation[c] = deviation;
+    }
+    if (is_other)
+      tell(fmt::format("pictures are normalised by the model's mean {:.4g} and deviation {:.4g}\n",
+                       fmt::join(pixels->mean, ", "), fmt::join(pixels->deviation, ", ")));
+  }
+  const std::vector<std::int32_t> by_name = places(data.class_names, setup.class_names);
+  if (data.class_names != setup.class_names && !by_name.empty() &&
+      by_name.size() == setup.class_names.size()) {
+    for (ImageSet* set : {&data.train, &data.test}) {
+      for (std::uint16_t& label : set->labels) label = static_cast<std::uint16_t>(by_name[label]);
+    }
+    data.class_names = setup.class_names;
+  }
+  return std::make_shared<const ImageData>(std::move(data));
+}
+
+void keep_model_files(const std::string& checkpoint, const fs::path& run, const DataSource& data) {
+  const std::string from = checkpoint.empty() ? "" : model_files_of(checkpoint);
+  const fs::path to = run / kModelFiles;
+  if (!from.empty()) fs::copy(from, to, fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+  const auto* images = dynamic_cast<const ImageData*>(&data);
+  if (images == nullptr || (!from.empty() && read_pixels(to.string()))) return;
+  Pixels pixels;
+  for (int c = 0; c < images->train.channels; ++c) {
+    pixels.mean.push_back(double{images->mean[c]} / kWhite);
+    pixels.deviation.push_back(double{images->deviation[c]} / kWhite);
+  }
+  write_pixels(to.string(), pixels);
+}
+
+}  // namespace lpmm

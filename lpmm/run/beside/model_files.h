@@ -1,0 +1,43 @@
+// The files of a published model that a run keeps in its folder, beside its checkpoints: its tokenizer, its
+// settings, how its pictures are normalised.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lpmm/data/images.h"
+#include "lpmm/run/setup.h"
+
+namespace lpmm {
+
+inline constexpr const char *kModelFiles = "model_files", *kPixelsFile = "preprocessor_config.json";
+
+// The folder of the run that a checkpoint is of; empty: it keeps none.
+std::string model_files_of(const std::string& checkpoint);
+// Where the files of that checkpoint's tokenizer are: with the run, else where its configuration says.
+std::string saved_tokenizer_files(const std::string& checkpoint, const TextOptions& text);
+
+// Mean and deviation of each channel, of values from 0 to 1.
+struct Pixels {
+  std::vector<double> mean, deviation;
+};
+// Those of a folder's preprocessor_config.json, else of timm's config.json; nothing where neither says them.
+// Throws RunError naming file and key.
+std::optional<Pixels> read_pixels(const std::string& folder);
+void write_pixels(const std::string& folder, const Pixels& pixels);
+
+// Data for the model of a checkpoint: where it has the same classes in another order, they are numbered as
+// the model has them; pictures are normalised as its files say.
+void take_from_model(Setup& setup, const std::string& checkpoint);
+// Images as the model of `setup`, else of train.init, has them. Throws RunError where it has other channels.
+std::shared_ptr<const ImageData> fit_images(const Setup& setup, ImageData data);
+
+// For a run that begins: the files of the checkpoint that it starts from (empty: none) go on with it, and
+// numbers of its pictures that no file says are written down.
+void keep_model_files(const std::string& checkpoint, const std::filesystem::path& run,
+                      const DataSource& data);
+
+}  // namespace lpmm

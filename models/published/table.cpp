@@ -1,0 +1,270 @@
+#include "models/published/table.h"
+
+#include <algorithm>
+
+#include "lpmm/base/text.h"
+
+namespace lpmm {
+namespace {
+
+constexpr std::string_view kLlamas = "llama mistral qwen2 qwen3 smollm3", kBerts = "bert roberta",
+                           kEncoders = "bert roberta distilbert", kMarianType = "marian";
+
+constexpr FileRow kHuggingFaceFiles[] = {
+    {"config.json", Use::kWritten, "sizes and settings of the model"},
+    {"model.safetensors", Use::kWritten, "weights"},
+    {"model-*.safetensors", Use::kWritten, "a shard of the weights"},
+    {"model.safetensors.index.json", Use::kWritten, "which shard has which tensor"},
+    {"lpmm_tokenizer.json", Use::kWritten, "lpmm's description of the tokenizer"},
+    {"generation_config.json", Use::kRead, "tokens that begin and end a text, settings of sampling"},
+    {"tokenizer.json", Use::kRead, "the whole tokenizer", Beside::kTokenizer},
+    {"vocab.txt", Use::kRead, "WordPiece tokens", Beside::kTokenizer},
+    {"vocab.json", Use::kRead, "tokens and their ids", Beside::kTokenizer},
+    {"merges.txt", Use::kRead, "merges of BPE", Beside::kTokenizer},
+    {"encoder.json", Use::kRead, "OpenAI's name of vocab.json", Beside::kTokenizer},
+    {"vocab.bpe", Use::kRead, "OpenAI's name of merges.txt", Beside::kTokenizer},
+    {"tokenizer.model", Use::kRead, "a SentencePiece model", Beside::kTokenizer},
+    {"source.spm", Use::kRead, "SentencePiece model of the source", Beside::kTokenizer},
+    {"target.spm", Use::kRead, "SentencePiece model of the target", Beside::kTokenizer},
+    {"tokenizer_config.json", Use::kRead, "letter case, special and added tokens", Beside::kTokenizer},
+    {"special_tokens_map.json", Use::kRead, "names of special tokens", Beside::kTokenizer},
+    {"added_tokens.json", Use::kRead, "tokens added beside the vocabulary", Beside::kTokenizer},
+    {"chat_template.jinja", Use::kKept, "how a dialogue becomes a text", Beside::kTokenizer},
+    {"chat_template.json", Use::kKept, "how a dialogue becomes a text", Beside::kTokenizer},
+    {"additional_chat_templates/*.jinja", Use::kKept, "more of these", Beside::kTokenizer},
+    {"modules.json", Use::kRead, "what makes the vector of a sentence", Beside::kSentences},
+    {"*_Pooling/config.json", Use::kRead, "the mean of all positions, or the first", Beside::kSentences},
+    {"*_Normalize/config.json", Use::kKept, "vectors of length 1", Beside::kSentences},
+    {"sentence_bert_config.json", Use::kRead, "the longest sentence", Beside::kSentences},
+    {"config_sentence_transformers.json", Use::kKept, "prompts and versions", Beside::kSentences},
+    {"LICENSE*", Use::kKept, "the licence"},
+    {"NOTICE*", Use::kKept, "what the licence asks for"},
+    {"USE_POLICY.md", Use::kKept, "what the licence asks for"},
+    {"README.md", Use::kUnused, "the card of the model as it was published"},
+    {".gitattributes", Use::kUnused, "how git stored it"},
+    {"pytorch_model*.bin", Use::kUnused, "the weights as a pickle"},
+    {"pytorch_model.bin.index.json", Use::kUnused, "the weights as pickles"},
+    {"tf_model.h5", Use::kUnused, "the weights for TensorFlow"},
+    {"flax_model.msgpack", Use::kUnused, "the weights for Flax"},
+    {"training_args.bin", Use::kUnused, "how it was trained, as a pickle"},
+};
+
+constexpr KeyRow kHuggingFaceKeys[] = {
+    {"model_type", "", Use::kWritten, "which kind of model"},
+    {"architectures", "", Use::kWritten, "which class of the library"},
+    {"torch_dtype", "", Use::kWritten, "type of the weights"},
+    {"dtype", "", Use::kWritten, "type of the weights, since transformers 5"},
+    {"transformers_version", "", Use::kKept, "what wrote it"},
+    {"_name_or_path", "", Use::kKept, "where it was loaded from"},
+    {"auto_map", "", Use::kUnused, "code of its own"},
+    {"use_cache", "", Use::kKept, "generation keeps keys and values"},
+    {"initializer_range", "", Use::kKept, "deviation of new weights"},
+    {"init_std", kMarianType, Use::kKept, "deviation of new weights"},
+    {"output_hidden_states", "", Use::kKept, "what a call returns"},
+    {"output_attentions", "", Use::kKept, "what a call returns"},
+    {"output_past", "", Use::kKept, "what a call returns"},
+    {"return_dict", "", Use::kKept, "what a call returns"},
+    {"chunk_size_feed_forward", "", Use::kKept, "memory against time"},
+    {"gradient_checkpointing", "", Use::kKept, "memory against time"},
+    {"task_specific_params", "", Use::kKept, "settings of generation"},
+    {"vocab_size", "", Use::kRead, "tokens"},
+    {"bos_token_id", "", Use::kWritten, "begins a text"},
+    {"eos_token_id", "", Use::kWritten, "ends a text"},
+    {"pad_token_id", "", Use::kWritten, "fills up; of RoBERTa the row before the first position"},
+    {"sep_token_id", "", Use::kKept, "stands between sentences"},
+    {"cls_token_id", "", Use::kKept, "begins a sentence"},
+    {"is_encoder_decoder", "", Use::kRead, "reads pairs"},
+    {"is_decoder", "", Use::kRead, "must be false", "false"},
+    {"add_cross_attention", "", Use::kRead, "must be false", "false"},
+    {"tie_word_embeddings", "llama mistral qwen2 qwen3", Use::kRead, "output and embedding are one", "false"},
+    {"tie_word_embeddings", "smollm3 gpt2 bert roberta distilbert marian", Use::kRead,
+     "output and embedding are one", "true"},
+    {"id2label", "", Use::kWritten, "names of the classes"},
+    {"label2id", "", Use::kWritten, "names of the classes"},
+    {"num_labels", "", Use::kWritten, "how many classes"},
+    {"_num_labels", "", Use::kWritten, "how many classes"},
+    {"problem_type", "", Use::kWritten, "what the head tells"},
+    {"finetuning_task", "", Use::kWritten, "what the head tells"},
+    {"quantization_config", kLlamas, Use::kRead, "must be absent"},
+    // Llama and its kin.
+    {"hidden_size", kLlamas, Use::kRead, "channels"},
+    {"intermediate_size", kLlamas, Use::kRead, "channels inside an MLP"},
+    {"num_hidden_layers", kLlamas, Use::kRead, "layers"},
+    {"num_attention_heads", kLlamas, Use::kRead, "heads"},
+    {"num_key_value_heads", "llama qwen2 qwen3", Use::kRead, "heads of keys; absent: as many as heads"},
+    {"num_key_value_heads", "mistral", Use::kRead, "heads of keys", "8"},
+    {"num_key_value_heads", "smollm3", Use::kRead, "heads of keys", "4"},
+    {"head_dim", kLlamas, Use::kRead, "channels of a head; absent: channels / heads"},
+    {"hidden_act", kLlamas, Use::kRead, "activation", "\"silu\""},
+    {"max_position_embeddings", kLlamas, Use::kRead, "positions"},
+    {"rms_norm_eps", kLlamas, Use::kRead, "of the norms", "1e-6"},
+    {"rope_theta", "llama mistral qwen2 qwen3", Use::kWritten, "base of rotary positions", "10000.0"},
+    {"rope_theta", "smollm3", Use::kWritten, "base of rotary positions", "2000000.0"},
+    {"rope_scaling", kLlamas, Use::kWritten, "scaling of rotary positions; counts before rope_parameters"},
+    {"rope_parameters", kLlamas, Use::kWritten, "the same and its base, since transformers 5"},
+    {"rope_scaling.*", kLlamas, Use::kWritten, "type, factor, ranges"},
+    {"rope_parameters.*", kLlamas, Use::kWritten, "type, base, factor, ranges"},
+    {"partial_rotary_factor", kLlamas, Use::kRead, "must be 1"},
+    {"attention_bias", kLlamas, Use::kRead, "biases of attention", "false"},
+    {"mlp_bias", kLlamas, Use::kRead, "biases of the MLP", "false"},
+    {"attention_dropout", kLlamas, Use::kKept, "rate of dropout where its library trains"},
+    {"pretraining_tp", "llama", Use::kKept, "how its library once split products"},
+    {"sliding_window", kLlamas, Use::kRead, "how far back is attended"},
+    {"use_sliding_window", kLlamas, Use::kRead, "whether that counts", "false"},
+    {"max_window_layers", kLlamas, Use::kKept, "which layers have windows, where they count"},
+    {"layer_types", kLlamas, Use::kKept, "which layers have windows, where they count"},
+    {"no_rope_layers", "smollm3", Use::kRead, "layers without rotary positions"},
+    {"no_rope_layer_interval", "smollm3", Use::kRead, "every how many layers", "4"},
+    // GPT-2.
+    {"n_embd", "gpt2", Use::kRead, "channels"},
+    {"n_layer", "gpt2", Use::kRead, "layers"},
+    {"n_head", "gpt2", Use::kRead, "heads"},
+    {"n_positions", "gpt2", Use::kRead, "positions"},
+    {"n_ctx", "gpt2", Use::kRead, "positions, again"},
+    {"n_inner", "gpt2", Use::kRead, "channels inside an MLP; absent: 4 times the channels"},
+    {"activation_function", "gpt2", Use::kRead, "activation", "\"gelu_new\""},
+    {"layer_norm_epsilon", "gpt2", Use::kRead, "of the norms", "1e-5"},
+    {"scale_attn_weights", "gpt2", Use::kRead, "must be true", "true"},
+    {"scale_attn_by_inverse_layer_idx", "gpt2", Use::kRead, "must be false", "false"},
+    {"reorder_and_upcast_attn", "gpt2", Use::kKept, "precision of its library"},
+    {"resid_pdrop", "gpt2", Use::kKept, "rate of dropout where its library trains"},
+    {"embd_pdrop", "gpt2", Use::kKept, "rate of dropout where its library trains"},
+    {"attn_pdrop", "gpt2", Use::kKept, "rate of dropout where its library trains"},
+    {"summary_*", "gpt2", Use::kKept, "of a head that lpmm does not have"},
+    // BERT and its kin.
+    {"hidden_size", kBerts, Use::kRead, "channels"},
+    {"intermediate_size", kBerts, Use::kRead, "channels inside an MLP"},
+    {"num_hidden_layers", kBerts, Use::kRead, "layers"},
+    {"num_attention_heads", kBerts, Use::kRead, "heads"},
+    {"hidden_act", kBerts, Use::kRead, "activation", "\"gelu\""},
+    {"hidden_dropout_prob", kBerts, Use::kKept, "rate of dropout where its library trains"},
+    {"attention_probs_dropout_prob", kBerts, Use::kKept, "rate of dropout where its library trains"},
+    {"classifier_dropout", kBerts, Use::kKept, "rate of dropout where its library trains"},
+    {"max_position_embeddings", kEncoders, Use::kRead, "rows of positions", "512"},
+    {"type_vocab_size", kBerts, Use::kRead, "kinds of sentences", "2"},
+    {"layer_norm_eps", kBerts, Use::kRead, "of the norms", "1e-12"},
+    {"position_embedding_type", kEncoders, Use::kRead, "must be absolute"},
+    {"dim", "distilbert", Use::kRead, "channels"},
+    {"hidden_dim", "distilbert", Use::kRead, "channels inside an MLP"},
+    {"n_layers", "distilbert", Use::kRead, "layers"},
+    {"n_heads", "distilbert", Use::kRead, "heads"},
+    {"activation", "distilbert", Use::kRead, "activation", "\"gelu\""},
+    {"dropout", "distilbert", Use::kKept, "rate of dropout where its library trains"},
+    {"attention_dropout", "distilbert", Use::kKept, "rate of dropout where its library trains"},
+    {"qa_dropout", "distilbert", Use::kKept, "rate of dropout where its library trains"},
+    {"seq_classif_dropout", "distilbert", Use::kKept, "rate of dropout where its library trains"},
+    {"sinusoidal_pos_embds", "distilbert", Use::kKept, "what positions were drawn as"},
+    {"tie_weights_", "distilbert", Use::kKept, "of a head that lpmm does not have"},
+    // Marian.
+    {"d_model", kMarianType, Use::kRead, "channels"},
+    {"encoder_layers", kMarianType, Use::kRead, "layers"},
+    {"decoder_layers", kMarianType, Use::kRead, "layers"},
+    {"num_hidden_layers", kMarianType, Use::kKept, "encoder_layers, again"},
+    {"encoder_attention_heads", kMarianType, Use::kRead, "heads"},
+    {"decoder_attention_heads", kMarianType, Use::kRead, "heads"},
+    {"encoder_ffn_dim", kMarianType, Use::kRead, "channels inside an MLP"},
+    {"decoder_ffn_dim", kMarianType, Use::kRead, "channels inside an MLP"},
+    {"max_position_embeddings", kMarianType, Use::kRead, "positions"},
+    {"max_length", kMarianType, Use::kKept, "settings of generation"},
+    {"num_beams", kMarianType, Use::kKept, "settings of generation"},
+    {"bad_words_ids", kMarianType, Use::kKept, "settings of generation"},
+    {"decoder_vocab_size", kMarianType, Use::kRead, "tokens; must be as many"},
+    {"activation_function", kMarianType, Use::kRead, "activation", "\"gelu\""},
+    {"scale_embedding", kMarianType, Use::kRead, "must be true", "false"},
+    {"share_encoder_decoder_embeddings", kMarianType, Use::kRead, "must be true", "true"},
+    {"static_position_embeddings", kMarianType, Use::kRead, "must be true"},
+    {"normalize_before", kMarianType, Use::kRead, "must be false"},
+    {"normalize_embedding", kMarianType, Use::kRead, "must be false"},
+    {"add_final_layer_norm", kMarianType, Use::kRead, "must be false"},
+    {"add_bias_logits", kMarianType, Use::kRead, "must be false"},
+    {"extra_pos_embeddings", kMarianType, Use::kRead, "must be 0"},
+    {"decoder_start_token_id", kMarianType, Use::kRead, "begins a translation"},
+    {"forced_eos_token_id", kMarianType, Use::kRead, "ends a translation"},
+    {"dropout", kMarianType, Use::kKept, "rate of dropout where its library trains"},
+    {"attention_dropout", kMarianType, Use::kKept, "rate of dropout where its library trains"},
+    {"activation_dropout", kMarianType, Use::kKept, "rate of dropout where its library trains"},
+    {"classif_dropout", kMarianType, Use::kKept, "rate of dropout where its library trains"},
+    {"classifier_dropout", kMarianType, Use::kKept, "rate of dropout where its library trains"},
+    {"encoder_layerdrop", kMarianType, Use::kKept, "rate of dropout where its library trains"},
+    {"decoder_layerdrop", kMarianType, Use::kKept, "rate of dropout where its library trains"},
+    {"quantization_config", kMarianType, Use::kRead, "must be absent"},
+};
+
+constexpr FileRow kImageFiles[] = {
+    {"config.json", Use::kWritten, "sizes and settings of the model"},
+    {"model.safetensors", Use::kWritten, "weights"},
+    {"model-*.safetensors", Use::kWritten, "a shard of the weights"},
+    {"model.safetensors.index.json", Use::kWritten, "which shard has which tensor"},
+    {"preprocessor_config.json", Use::kRead, "mean and deviation of the channels of pictures"},
+    {"LICENSE*", Use::kKept, "the licence"},
+    {"README.md", Use::kUnused, "the card of the model as it was published"},
+    {".gitattributes", Use::kUnused, "how git stored it"},
+    {"pytorch_model*.bin", Use::kUnused, "the weights as a pickle"},
+};
+
+constexpr KeyRow kImageKeys[] = {
+    {"architecture", "", Use::kKept, "what timm makes of it"},
+    {"num_classes", "", Use::kWritten, "how many classes"},
+    {"num_features", "", Use::kKept, "channels before the head"},
+    {"label_names", "", Use::kWritten, "names of the classes"},
+    {"label_descriptions", "", Use::kKept, "more about the classes"},
+    {"pretrained_cfg", "", Use::kRead, "how pictures are prepared"},
+    {"pretrained_cfg.mean", "", Use::kRead, "mean of the channels of pictures"},
+    {"pretrained_cfg.std", "", Use::kRead, "deviation of the channels of pictures"},
+    {"pretrained_cfg.num_classes", "", Use::kWritten, "how many classes"},
+    {"pretrained_cfg.*", "", Use::kKept, "size, crop, interpolation, where it came from"},
+    {"global_pool", "vit", Use::kRead, "must be token", "\"token\""},
+    {"global_pool", "resnet", Use::kRead, "must be avg", "\"avg\""},
+    {"model_args", "", Use::kRead, "settings of the architecture"},
+    {"model_args.img_size", "vit", Use::kRead, "side of pictures"},
+    {"model_args.patch_size", "vit", Use::kRead, "side of a patch"},
+    {"model_args.embed_dim", "vit", Use::kRead, "channels"},
+    {"model_args.depth", "vit", Use::kRead, "layers"},
+    {"model_args.num_heads", "vit", Use::kRead, "heads"},
+};
+
+constexpr Publisher kPublishers[] = {
+    {"transformers", kHuggingFaceFiles, kHuggingFaceKeys, {}, {}},
+    {"timm", kImageFiles, kImageKeys, {0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}},
+    {"torchvision", kImageFiles, kImageKeys, {0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}},
+};
+
+}  // namespace
+
+std::string_view to_string(Use use) {
+  constexpr std::string_view kNames[] = {"read", "read, written anew", "kept", "not used"};
+  return kNames[static_cast<std::size_t>(use)];
+}
+
+std::span<const Publisher> publishers() {
+  return kPublishers;
+}
+
+const Publisher& publisher_of(std::string_view name) {
+  const auto at = std::ranges::find(kPublishers, name, &Publisher::name);
+  return at == std::end(kPublishers) ? kPublishers[0] : *at;
+}
+
+const FileRow* find_file(const Publisher& publisher, std::string_view name) {
+  const auto at = std::ranges::find_if(publisher.files,
+                                       [&](const FileRow& row) { return matches_pattern(row.name, name); });
+  return at == publisher.files.end() ? nullptr : &*at;
+}
+
+bool is_of(const KeyRow& row, std::string_view type) {
+  if (row.types.empty()) return true;
+  for (std::size_t at = 0; at < row.types.size();) {
+    const std::size_t end = std::min(row.types.find(' ', at), row.types.size());
+    if (row.types.substr(at, end - at) == type) return true;
+    at = end + 1;
+  }
+  return false;
+}
+
+const KeyRow* find_key(const Publisher& publisher, std::string_view type, std::string_view key) {
+  const auto at = std::ranges::find_if(
+      publisher.keys, [&](const KeyRow& row) { return is_of(row, type) && matches_pattern(row.key, key); });
+  return at == publisher.keys.end() ? nullptr : &*at;
+}
+
+}  // namespace lpmm

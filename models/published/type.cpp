@@ -1,0 +1,62 @@
+#include "models/published/type.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "kernels/formats/codec.h"
+#include "lpmm/base/error.h"
+#include "lpmm/files/half.h"
+#include "models/published/config.h"
+
+namespace lpmm {
+namespace {
+
+constexpr StoredType kStoredTypes[] = {
+    {"fp32", "F32", "float32", 4}, {"bf16", "BF16", "bfloat16", 2}, {"fp16", "F16", "float16", 2}};
+
+}  // namespace
+
+const StoredType& full_type() {
+  return kStoredTypes[0];
+}
+
+const StoredType& exported_type(const PublishedFacts& facts) {
+  std::string asked = facts.type;
+  const std::string beside = (std::filesystem::path(facts.files) / "config.json").string();
+  std::error_code error;
+  if (asked.empty() && !facts.files.empty() && std::filesystem::exists(beside, error)) {
+    const PublishedConfig said(beside);
+    asked = said.text(said.has("dtype") ? "dtype" : "torch_dtype");
+    if (asked.starts_with("torch.")) asked.erase(0, 6);
+  }
+  const auto row = std::ranges::find_if(
+      kStoredTypes, [&](const StoredType& type) { return asked == type.name || asked == type.theirs; });
+  return row == std::end(kStoredTypes) ? full_type() : *row;
+}
+
+SafetensorsSource::Sink narrowed(const SafetensorsSource::Sink& sink, const StoredType& type,
+                                 const std::string& name) {
+  if (type.bytes == 4) return sink;
+  return [sink, &type, name](std::span<const std::byte> bytes) {
+    std::vector<float> values(bytes.size() / sizeof(float));
+    std::ranges::copy(bytes, std::as_writable_bytes(std::span(values)).begin());
+    std::vector<std::uint16_t> narrow;
+    narrow.reserve(values.size());
+    for (const float x : values) {
+      narrow.push_back(type.name == "bf16" ? float_to_bf16(x) : float_to_half(x));
+      if (type.name == "fp16" && std::isinf(half_to_float(narrow.back()))) {
+        throw RunError(
+            fmt::format("{} holds {}, which is too large for fp16; export it as bf16 or fp32", name, x));
+      }
+    }
+    sink(std::as_bytes(std::span(std::as_const(narrow))));
+  };
+}
+
+}  // namespace lpmm

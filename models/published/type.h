@@ -1,0 +1,26 @@
+// The type that exported weights are of.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "lpmm/files/safetensors.h"
+#include "lpmm/program/published_facts.h"
+
+namespace lpmm {
+
+// As lpmm, safetensors and config.json name it, and the bytes of a number.
+struct StoredType {
+  std::string_view name, stored, theirs;
+  std::int64_t bytes;
+};
+const StoredType& full_type();  // fp32
+// The type that is asked for, else the one that the published config.json says, else fp32.
+const StoredType& exported_type(const PublishedFacts& facts);
+// Takes fp32 values of the tensor `name`, and gives them on in that type. Throws RunError for a value that is
+// too large for fp16.
+SafetensorsSource::Sink narrowed(const SafetensorsSource::Sink& sink, const StoredType& type,
+                                 const std::string& name);
+
+}  // namespace lpmm

@@ -1,0 +1,242 @@
+// All that belongs to a published model stays with it: it is read, kept and written back, or named as not
+// used; and a run works when the download is gone.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "lpmm/files/safetensors.h"
+#include "tests/experiments/program.h"
+
+namespace lpmm {
+namespace {
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+class ModelFolder : public ProgramTest {
+ protected:
+  // A fixture as its publisher would have it in a folder: weights and config.json.
+  std::string published(const std::string& name, const json& more = json::object()) const {
+    const fs::path golden = LPMM_SOURCE_DIR "/tests/golden/";
+    const bool is_folder = fs::is_directory(golden / name);
+    fs::create_directories(path(name));
+    fs::copy_file(is_folder ? golden / name / "model.safetensors" : golden / (name + ".safetensors"),
+                  path(name + "/model.safetensors"), fs::copy_options::overwrite_existing);
+    json config =
+        is_folder ? json::parse(read_file((golden / name / "config.json").string())) : json::object();
+    config.update(more);
+    write(name + "/config.json", config.dump());
+    return path(name);
+  }
+  // With a tokenizer of letters.
+  std::string with_words(const std::string& name, const json& more = json::object()) const {
+    std::string words = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
+    for (char c = 'a'; c <= 'z'; ++c) words += std::string(1, c) + "\n##" + c + "\n";
+    const std::string folder = published(name, more);
+    write(name + "/vocab.txt", words);
+    return folder;
+  }
+  std::string import(const std::string& from, const std::string& run) const {
+    const Outcome in = run_lpmm({"import", from, "--preset", "fp32", "--out", path(run)});
+    EXPECT_EQ(in.code, 0) << in.err;
+    return in.err;
+  }
+  json exported(const std::string& run, const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> command = {"export", path(run), "--hf", "--out", path(run + "_hf")};
+    command.insert(command.end(), more.begin(), more.end());
+    const Outcome out = run_lpmm(command);
+    EXPECT_EQ(out.code, 0) << out.err;
+    return json::parse(read_file(path(run + "_hf/config.json")));
+  }
+};
+
+TEST_F(ModelFolder, AnUnknownFileAndAnUnknownKeyAreNamed) {
+  for (const std::string name :
+       {"llama_tiny", "qwen2_tiny", "qwen3_tiny", "smollm3_tiny", "bert_tiny", "roberta_tiny",
+        "distilbert_tiny", "marian_tiny", "gpt2_tiny", "vit_tiny", "resnet_basic"}) {
+    const json type = name == "gpt2_tiny" ? json{{"model_type", "gpt2"}, {"n_head", 2}} : json::object();
+    const std::string known = import(published(name, type), name + "_known");
+    EXPECT_EQ(known.find("not used"), std::string::npos) << known;
+    json more = type;
+    more["key_of_nobody"] = 1;
+    published(name, more);
+    write(name + "/file_of_nobody.json", "{}");
+    fs::create_directories(path(name + "/folder_of_nobody"));
+    const std::string said = import(path(name), name + "_run");
+    EXPECT_NE(said.find("not used: file_of_nobody.json, folder_of_nobody/, config.json: key_of_nobody\n"),
+              std::string::npos)
+        << name << ": " << said;
+  }
+}
+
+TEST_F(ModelFolder, FilesAndKeysComeBackAsTheyCame) {
+  const json more = {
+      {"attention_dropout", 0.25}, {"tie_word_embeddings", false}, {"_name_or_path", "some/where"}};
+  const std::string from = with_words("llama_tiny", more);
+  const json original = json::parse(read_file(from + "/config.json"));
+  const std::map<std::string, std::string> files = {
+      {"chat_template.jinja", "{% for m in messages %}{{ m }}{% endfor %}"},
+      {"generation_config.json", R"({"eos_token_id": [2, 5], "temperature": 0.6})"},
+      {"tokenizer_config.json", R"({"do_lower_case": false, "pad_token": "[PAD]"})"},
+      {"special_tokens_map.json", R"({"pad_token": "[PAD]"})"},
+      {"additional_chat_templates/tools.jinja", "tools"},
+      {"LICENSE", "as you like"}};
+  fs::create_directories(from + "/additional_chat_templates");
+  for (const auto& [name, text] : files) write("llama_tiny/" + name, text);
+  EXPECT_EQ(import(from, "run").find("not used"), std::string::npos);
+  // The download is gone, and the run is moved.
+  fs::remove_all(from);
+  fs::rename(path("run"), path("moved"));
+  const Outcome sampled = run_lpmm({"sample", path("moved"), "--prompt", "a b", "--tokens", "2"});
+  EXPECT_EQ(sampled.code, 0) << sampled.err;
+  const std::string tune = write(
+      "tune.toml",
+      fmt::format(
+          "[model]\nname = 'llama'\nlayers = 2\nheads = 4\nkv_heads = 2\nembedding = 16\nmlp_width "
+          "= 20\ncontext = 64\nvocabulary = 61\nepsilon = 1e-6\nrope_factor = 4.0\nrope_context = "
+          "16\n[data]\nset = 'text'\npath = '{}'\nlength = 8\n[train]\nsteps = 1\nbatch = "
+          "2\n[optimizer]\nlearning_rate = 0.001\n",
+          write("text.txt", std::string(600, 'a') + std::string(300, ' ') +
+                                "b c d e f g h i j k "
+                                "l m n o p q r s t u v w x y z a b c d e f g h i j k l m n o p q r s")));
+  const Outcome tuned = run_lpmm(
+      {"train", tune, "--set", "data.validation_share=0.4", "--init", path("moved"), "--out", path("tuned")});
+  ASSERT_EQ(tuned.code, 0) << tuned.err;
+  for (const std::string run : {"moved", "tuned"}) {
+    const json config = exported(run);
+    for (const auto& [name, text] : files) EXPECT_EQ(read_file(path(run + "_hf/" + name)), text) << run;
+    EXPECT_TRUE(fs::exists(path(run + "_hf/vocab.txt")));
+    for (const auto& [key, value] : original.items()) {
+      if (key == "rope_parameters") continue;  // written as rope_theta and rope_scaling
+      ASSERT_TRUE(config.contains(key)) << run << ": " << key;
+      if (key != "eos_token_id") EXPECT_EQ(config[key], value) << run << ": " << key;
+    }
+    EXPECT_EQ(config["eos_token_id"],
+              json({2, 5}));        // of generation_config.json, which transformers stops at
+    fs::remove_all(path("moved"));  // the tuned run has its own
+  }
+}
+
+TEST_F(ModelFolder, AnExportIsOfTheTypeThatTheModelCameIn) {
+  import(published("llama_tiny", {{ "dtype", "bfloat16" }}), "run");
+  const auto stored = [&] {
+    const SafetensorsFile file(path("run_hf/model.safetensors"));
+    return file.entries()[0].dtype;
+  };
+  EXPECT_EQ(exported("run")["dtype"], "bfloat16");
+  EXPECT_EQ(stored(), "BF16");
+  EXPECT_EQ(exported("run", {"--type", "fp16"})["dtype"], "float16");
+  EXPECT_EQ(stored(), "F16");
+  import(path("run_hf"), "half");
+  const Outcome a = run_lpmm({"logits", path("run"), "--ids", "1,2,3", "--json"}),
+                b = run_lpmm({"logits", path("half"), "--ids", "1,2,3", "--json"});
+  EXPECT_NEAR(a.json()["logits"][2][7].get<double>(), b.json()["logits"][2][7].get<double>(), 1e-2);
+  EXPECT_EQ(exported("run", {"--type", "fp32"})["dtype"], "float32");
+  EXPECT_EQ(stored(), "F32");
+  expect_failure(run_lpmm({"export", path("run"), "--type", "fp16", "--out", path("x")}), 2, {"--type fp16"});
+}
+
+TEST_F(ModelFolder, SentencesBecomeVectorsAsModulesSay) {
+  const std::string from = with_words("bert_tiny");
+  {  // without its head it embeds
+    const SafetensorsFile file(from + "/model.safetensors");
+    std::vector<SafetensorsSource> rest;
+    for (const SafetensorsEntry& entry : file.entries()) {
+      if (entry.name.starts_with("classifier.")) continue;
+      rest.push_back({entry.name, entry.dtype, entry.shape, [&file, &entry](const auto& sink) {
+                        std::vector<std::byte> bytes(entry.bytes);
+                        file.read(entry, 0, bytes);
+                        sink(bytes);
+                      }});
+    }
+    write_safetensors(path("headless"), {}, rest);
+  }
+  fs::rename(path("headless"), from + "/model.safetensors");
+  const auto vectors = [&](const std::string& modes, const std::string& module, const std::string& run) {
+    fs::create_directories(from + "/1_Pooling");
+    write("bert_tiny/1_Pooling/config.json", modes);
+    write(
+        "bert_tiny/modules.json",
+        R"([{"path": "", "type": "sentence_transformers.models.Transformer"}, {"path": "1_Pooling", "type": )"
+        R"("sentence_transformers.models.Pooling"})" +
+            module + "]");
+    import(from, run);
+    const Outcome out = run_lpmm({"embed", path(run), "--compute", "fp32", "--file",
+                                  write("lines.txt", "a b\nc d e\n"), "--out", path(run + ".npy")});
+    EXPECT_EQ(out.code, 0) << out.err;
+    const std::string bytes = read_file(path(run + ".npy"));
+    std::vector<float> values(16);
+    std::memcpy(values.data(), bytes.data() + bytes.size() - 2 * 16 * sizeof(float), 16 * sizeof(float));
+    return values;
+  };
+  const std::string unit = R"(, {"path": "2_Normalize", "type": "sentence_transformers.models.Normalize"})";
+  const std::vector<float> mean = vectors(R"({"pooling_mode_mean_tokens": true})", "", "mean"),
+                           first = vectors(R"({"pooling_mode": "cls"})", "", "first"),
+                           of_unit = vectors(R"({"pooling_mode_cls_token": true})", unit, "unit");
+  EXPECT_NE(mean, first);
+  double length = 0;
+  for (const float x : first) length += double{x} * double{x};
+  for (std::size_t i = 0; i < first.size(); ++i) EXPECT_NEAR(of_unit[i], first[i] / std::sqrt(length), 1e-6);
+  exported("unit");
+  EXPECT_EQ(read_file(path("unit_hf/modules.json")), read_file(from + "/modules.json"));
+  EXPECT_TRUE(fs::exists(path("unit_hf/1_Pooling/config.json")));
+  write("bert_tiny/1_Pooling/config.json", R"({"pooling_mode_max_tokens": true})");
+  expect_failure(run_lpmm({"import", from, "--out", path("x")}), 1, {"1_Pooling/config.json", "max_tokens"});
+  write("bert_tiny/modules.json", R"([{"path": "2_Dense", "type": "sentence_transformers.models.Dense"}])");
+  expect_failure(run_lpmm({"import", from, "--out", path("x")}), 1, {"modules.json", "Dense"});
+}
+
+// The older key counts where there are both, as in transformers 5.
+TEST_F(ModelFolder, ScalingBesideParametersOfRotaryPositionsCounts) {
+  import(published("llama_tiny", {{ "rope_scaling", { {"type", "linear"}, { "factor", 3.0 } } }}), "run");
+  const std::string config = read_file(path("run/config.toml"));
+  EXPECT_NE(config.find("rope_factor = 3"), std::string::npos) << config;
+  EXPECT_NE(config.find("rope_context = 0"), std::string::npos) << config;
+}
+
+TEST_F(ModelFolder, PicturesAreNormalisedAsTheModelSays) {
+  const std::string golden = LPMM_SOURCE_DIR "/tests/golden/";
+  for (const char* split : {"train", "test"}) {
+    for (const char* name : {"a", "b", "c", "d", "e"}) {
+      const fs::path folder = path("set") + "/" + split + "/" + name;
+      fs::create_directories(folder);
+      fs::copy(golden + "pictures/stripes.png", folder / "1.png");
+    }
+  }
+  ASSERT_EQ(run_lpmm({"data", "pack-images", path("set"), path("five.images"), "--size", "16"}).code, 0);
+  const auto loss = [&](const std::string& run) {
+    const Outcome out = run_lpmm({"eval", path(run), "--data", path("five.images"), "--json"});
+    EXPECT_EQ(out.code, 0) << out.err;
+    EXPECT_NE(out.err.find("pictures are normalised by the model's mean"), std::string::npos) << out.err;
+    return out.json()["test_loss"].get<double>();
+  };
+  EXPECT_NE(import(published("resnet_basic"), "usual").find("by mean 0.485, 0.456, 0.406"),
+            std::string::npos);
+  const json cfg = {
+      {"mean", {0.1, 0.2, 0.3}}, {"std", {0.4, 0.5, 0.6}}, {"crop_pct", 0.9}, {"num_classes", 7}};
+  const json said = {{"architecture", "resnet10t"}, {"pretrained_cfg", cfg}};
+  EXPECT_EQ(import(published("resnet_basic", said), "said"), "");
+  const json config = exported("said");
+  EXPECT_EQ(config["architecture"], "resnet10t");
+  EXPECT_EQ(config["pretrained_cfg"]["mean"], cfg["mean"]);
+  EXPECT_EQ(config["pretrained_cfg"]["crop_pct"], 0.9);
+  EXPECT_EQ(config["pretrained_cfg"]["num_classes"], 5);
+  EXPECT_NE(loss("usual"), loss("said"));
+  // transformers' file says the same.
+  published("resnet_basic");
+  write("resnet_basic/preprocessor_config.json",
+        R"({"image_mean": [0.1, 0.2, 0.3], "image_std": [0.4, 0.5, 0.6]})");
+  import(path("resnet_basic"), "theirs");
+  EXPECT_EQ(loss("theirs"), loss("said"));
+  write("resnet_basic/preprocessor_config.json",
+        R"({"image_mean": [0.1, 0.2, 0.3], "image_std": [0.4, 0, 0.6]})");
+  expect_failure(run_lpmm({"import", path("resnet_basic"), "--out", path("x")}), 1,
+                 {"image_std is [0.4,0,0.6]"});
+}
+
+}  // namespace
+}  // namespace lpmm
