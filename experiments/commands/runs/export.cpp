@@ -16,6 +16,7 @@
 #include "lpmm/program/family.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/stored_weights.h"
+#include "models/families.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;
@@ -74,9 +75,9 @@ int run_export(const ExportArguments& o) {
   CpuDevice device(o.threads);
   if (o.hugging_face) {
     if (o.type != "fp32") throw UsageError("--hf writes fp32; --type is for plain files");
-    const RunConfig config = load_config(config_beside(path), {});
+    const RunConfig config = load_config(config_beside(path), with_families());
     const ModelConfig& model = config.model;
-    const Published* published = family_of(model.name).published;
+    const Published* published = model.family->published;
     if (published == nullptr) {
       throw UsageError(
           fmt::format("{}: is a {}, which nobody publishes in a layout of theirs", path, model.name));

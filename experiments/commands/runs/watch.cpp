@@ -26,6 +26,7 @@
 #include "lpmm/run/setup.h"
 #include "lpmm/run/watch/replay.h"
 #include "lpmm/run/watch/watch.h"
+#include "models/families.h"
 
 namespace lpmm {
 namespace {
@@ -99,7 +100,8 @@ Case open_case(const WatchArguments& o) {
     throw UsageError(fmt::format("{}: is no run's folder: it has no config.toml or no log.jsonl", o.run));
   }
   check_config_seal(c.folder.config.string());
-  c.config = load_config(c.folder.config.string(), {"", "", {fmt::format("train.threads={}", o.threads)}});
+  c.config = load_config(c.folder.config.string(),
+                         with_families({.settings = {fmt::format("train.threads={}", o.threads)}}));
   c.log = read_log(c.folder.log.string());
   c.spikes = kept_spikes(o.run);
   c.spike = choose(c, o.step);
@@ -223,7 +225,7 @@ Answer investigate(const WatchArguments& o, const Case& c) {
   Progress progress(o.quiet);
   std::unique_ptr<Tokenizer> tokenizer;
   if (c.from > 0) tokenizer = saved_tokenizer(c.folder.checkpoints / checkpoint_name(c.from), c.config);
-  const Setup setup = open_data(c.config, std::move(tokenizer), o.quiet);
+  const Setup setup = open_data(c.config, std::move(tokenizer), progress.share_of("reading text"));
   const auto model = make_model(setup.config);
   Replay replay(setup, *model, c.folder, c.log);
   Answer a;

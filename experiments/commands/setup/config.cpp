@@ -11,6 +11,7 @@
 #include "lpmm/files/toml_table.h"
 #include "lpmm/memory/rules.h"
 #include "lpmm/run/config_keys.h"
+#include "models/families.h"
 
 namespace lpmm {
 namespace {
@@ -22,7 +23,7 @@ struct ConfigListArguments {
 
 // The keys that have the word in their name, else the one that it may have been meant for.
 std::vector<ConfigKey> matching(const std::string& word) {
-  const std::vector<ConfigKey> all = all_config_keys();
+  const std::vector<ConfigKey> all = all_config_keys(families());
   std::vector<ConfigKey> found;
   std::vector<std::string_view> names;
   for (const ConfigKey& key : all) {

@@ -29,6 +29,7 @@ class SentenceData : public DataSource {
   std::int64_t train_examples() const override { return std::ssize(train_); }
   std::int64_t test_examples() const override { return std::ssize(test_); }
   std::int64_t labels() const override { return 1; }
+  std::int64_t test_items() const override { return test_examples() / (is_apart_ ? 2 : 1); }
   // By the set's metrics, with classes by their largest logit. Sentences apart: correlations of the cosines
   // of the two with the scores.
   Scores score(std::span<const float> outputs) const override;
@@ -38,7 +39,9 @@ class SentenceData : public DataSource {
   void make_test_batch(std::int64_t first, std::int64_t count, Batch& out) const override;
 
   const std::vector<std::string>& class_names() const { return class_names_; }
-  int types() const;                        // that its tokens are of: 2 where a tokenizer tells pairs apart
+  // Throws UsageError where its tokens are of more kinds of sentences than the `known` ones of a model; 0: it
+  // reads none.
+  void check_types(int known) const;
   int classes() const { return classes_; }  // 1: a number, 0: there is nothing to tell
   int longest() const;                      // that batches are filled up to
   std::int64_t bytes() const { return bytes_; }
