@@ -51,7 +51,9 @@ set(LPMM_DEPENDENCIES "")
 if(NOT LPMM_PACKED_ONLY)
   set_target_properties(lpmm_core PROPERTIES EXPORT_NAME lpmm)
   set_target_properties(lpmm_kernels PROPERTIES EXPORT_NAME kernels)
-  set_target_properties(lpmm_models PROPERTIES EXPORT_NAME models)  # lpmm_core asks it for the list of families
+  set_target_properties(lpmm_models PROPERTIES EXPORT_NAME models)
+  set_target_properties(lpmm_core lpmm_kernels lpmm_models PROPERTIES VERSION ${PROJECT_VERSION}
+    SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
   install(TARGETS lpmm_core lpmm_kernels lpmm_models EXPORT lpmm-targets)
   install(EXPORT lpmm-targets NAMESPACE lpmm:: DESTINATION ${LPMM_PACKAGE_DIR})
   install(TARGETS lpmm)

@@ -18,8 +18,8 @@
 #include "lpmm/program/ops/sequence/mean.h"
 #include "lpmm/program/ops/sequence/positions.h"
 #include "lpmm/program/ops/sequence/types.h"
-#include "models/bert_hugging_face.h"
 #include "models/families.h"
+#include "models/published/layouts.h"
 
 namespace lpmm {
 namespace {
@@ -147,7 +147,7 @@ Family bert() {
   return {
       .name = "bert",
       .help = "BERT (Devlin et al. 2019), MiniLM, RoBERTa (Liu et al. 2019), DistilBERT (Sanh et al. 2019)",
-      .reads = Reads::kSentences,
+      .reads = &kSentenceTask,
       .models = {{"bert"},
                  size("bert-base", 12, 12, 768),
                  size("minilm-l6", 6, 12, 384),

@@ -3,14 +3,15 @@
 
 namespace lpmm {
 
-const std::vector<Family>& families() {
-  static const std::vector<Family> kFamilies = {resnet(), imagenet_resnet(), vit(),  mlp(),
-                                                gpt(),    llama(),           bert(), transformer()};
+const FamilyList& families() {
+  static const FamilyList kFamilies{
+      {resnet(), imagenet_resnet(), vit(), mlp(), gpt(), llama(), bert(), transformer()}, "resnet20"};
   return kFamilies;
 }
 
-std::string_view default_model() {
-  return "resnet20";
+ConfigOptions with_families(ConfigOptions options) {
+  options.families = &families();
+  return options;
 }
 
 ModelSetting label_smoothing() {

@@ -1,10 +1,17 @@
-// The rows of the families, each defined in its own file.
+// The families of this folder. A program hands the list to what reads configurations.
 #pragma once
 
 #include "lpmm/program/family.h"
+#include "lpmm/run/config.h"
+#include "lpmm/run/tasks/tasks.h"
 
 namespace lpmm {
 
+const FamilyList& families();
+// The options with that list.
+ConfigOptions with_families(ConfigOptions options = {});
+
+// The rows, each defined in its own file.
 Family resnet();
 Family imagenet_resnet();
 Family vit();

@@ -17,7 +17,7 @@
 #include "lpmm/program/ops/sequence/positions.h"
 #include "lpmm/program/ops/sequence/token_loss.h"
 #include "models/families.h"
-#include "models/gpt_hugging_face.h"
+#include "models/published/layouts.h"
 
 namespace lpmm {
 namespace {
@@ -97,7 +97,7 @@ NamedModel size(std::string_view name, std::int64_t layers, std::int64_t heads, 
 Family gpt() {
   return {.name = "gpt",
           .help = "GPT-2 (Radford et al. 2019)",
-          .reads = Reads::kTokens,
+          .reads = &kTextTask,
           .models = {{"gpt"},
                      size("gpt2", 12, 12, 768),
                      size("gpt2-medium", 24, 16, 1024),

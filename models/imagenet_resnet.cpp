@@ -11,7 +11,7 @@
 #include "lpmm/program/ops/loss.h"
 #include "lpmm/program/ops/pool.h"
 #include "models/families.h"
-#include "models/resnet_torchvision.h"
+#include "models/published/layouts.h"
 
 namespace lpmm {
 namespace {
@@ -78,6 +78,7 @@ Family imagenet_resnet() {
   return {
       .name = "imagenet-resnet",
       .help = "residual networks as published for ImageNet (He et al. 2016, table 1)",
+      .reads = &kImageTask,
       .models = {depth("resnet18", {2, 2, 2, 2}, false), depth("resnet34", {3, 4, 6, 3}, false),
                  depth("resnet50", {3, 4, 6, 3}, true), depth("resnet101", {3, 4, 23, 3}, true)},
       .settings = {{"blocks", std::vector<std::int64_t>{}, 1, 100, "of the four stages; []: the name's own"},

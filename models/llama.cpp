@@ -16,7 +16,7 @@
 #include "lpmm/program/ops/sequence/rotary.h"
 #include "lpmm/program/ops/sequence/token_loss.h"
 #include "models/families.h"
-#include "models/llama_hugging_face.h"
+#include "models/published/layouts.h"
 
 namespace lpmm {
 namespace {
@@ -125,7 +125,7 @@ Family llama() {
   return {
       .name = "llama",
       .help = "Llama (Touvron et al. 2023), SmolLM2, SmolLM3, Mistral, Qwen2, Qwen3",
-      .reads = Reads::kTokens,
+      .reads = &kTextTask,
       .models =
           {{"llama"},
            size("smollm2-135m", 30, 9, 3, 576, 1536, 8192, 49152, 1e5, {{"tied", true}}),

@@ -23,6 +23,7 @@ void forward(ProgramBuilder& b, const ModelConfig& c) {
 Family mlp() {
   return {.name = "mlp",
           .help = "layers of products and ReLU",
+          .reads = &kImageTask,
           .models = {{"mlp"}},
           .settings = {{"hidden", std::vector<std::int64_t>{}, 1, 1 << 20, "widths of the hidden layers"},
                        label_smoothing()},

@@ -59,6 +59,7 @@ Family resnet() {
   for (const Depth& depth : kDepths) models.push_back({depth.name});
   return {.name = "resnet",
           .help = "residual networks for small images (He et al. 2016, section 4.2)",
+          .reads = &kImageTask,
           .models = std::move(models),
           .settings = {{"widen", 1, 1, 1024, "factor on the channels of every layer"}, label_smoothing()},
           .check = check,

@@ -16,7 +16,7 @@
 #include "lpmm/program/ops/sequence/sinusoids.h"
 #include "lpmm/program/ops/sequence/token_loss.h"
 #include "models/families.h"
-#include "models/transformer_hugging_face.h"
+#include "models/published/layouts.h"
 
 namespace lpmm {
 namespace {
@@ -124,7 +124,7 @@ NamedModel size(std::string_view name, std::int64_t layers, std::int64_t heads, 
 Family transformer() {
   return {.name = "transformer",
           .help = "the transformer of translation (Vaswani et al. 2017), Marian",
-          .reads = Reads::kPairs,
+          .reads = &kPairTask,
           .models = {{"transformer"},
                      size("transformer-tiny", 4, 4, 128, 256),
                      size("transformer-small", 6, 4, 512, 1024),

@@ -14,7 +14,7 @@
 #include "lpmm/program/ops/sequence/attention.h"
 #include "lpmm/program/ops/sequence/positions.h"
 #include "models/families.h"
-#include "models/vit_timm.h"
+#include "models/published/layouts.h"
 
 namespace lpmm {
 namespace {
@@ -72,6 +72,7 @@ NamedModel size(std::string_view name, std::int64_t heads, std::int64_t width) {
 Family vit() {
   return {.name = "vit",
           .help = "vision transformers (Dosovitskiy et al. 2021)",
+          .reads = &kImageTask,
           .models = {{"vit"}, size("vit-tiny", 3, 192), size("vit-small", 6, 384), size("vit-base", 12, 768)},
           .settings = {{"layers", 0, 1, 1000, "layers of attention and MLP; 0: the name's own"},
                        {"heads", 0, 1, 1000, "heads of attention; 0: the name's own"},

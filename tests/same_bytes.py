@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Whether two builds of the program make the same bytes: checkpoints of short runs of every preset, a resumed run
-that the old program began, plans, quantized arrays.
+"""Whether two builds of the program make the same bytes: checkpoints of short runs of every preset, logs and
+evaluations of every kind of data, a resumed run that the old program began, plans, quantized arrays.
 
 usage: tests/same_bytes.py OLD NEW [--steps 40] [--only TEXT]
 OLD and NEW are `lpmm` programs, each with experiments/configs/ of its own source two folders above. LPMM_DATA
@@ -31,6 +31,18 @@ RUNS = [
     ("gpt_sgd", "gpt_tiny_embedded",
      ["optimizer.rule=sgd", "optimizer.momentum=0.9", "optimizer.learning_rate=0.05", "optimizer.clip_norm=0"]),
     ("mlp", "mlp_100m", ["model.hidden=[64,48]", "train.batch=32", "checkpoint.final=true"]),
+]
+# The same of every kind of data; FOLDER is one of small sets.
+KINDS = [
+    ("images", "resnet8_drawn", []),
+    ("text", "gpt_tiny_embedded", []),
+    ("sentences", "minilm_sst2",
+     ["data.set=sentences", "data.path=FOLDER", "data.tokenizer=FOLDER/vocab.txt", "model.name=bert", "model.layers=1",
+      "model.heads=2", "model.embedding=16", "model.mlp_width=24", "model.context=16", "data.length=16", "train.batch=8"]),
+    ("pairs", "transformer_multi30k",
+     ["data.set=pairs", "data.path=FOLDER", "data.tokenizer=bytes", "model.end_token=10", "model.name=transformer",
+      "model.layers=1", "model.decoder_layers=1", "model.heads=2", "model.embedding=16", "model.mlp_width=24",
+      "model.context=32", "data.length=32", "train.batch=8"]),
 ]
 TIMES = {"train_seconds", "log_bytes", "log_crc32", "computed_by"}  # of a checkpoint's state: no result
 
@@ -72,6 +84,29 @@ def same_checkpoint(a, b):
     if bytes_a != bytes_b:
         return False, "model.safetensors"
     return state_a == state_b, bytes_a[:12] if state_a == state_b else "state.json"
+
+
+def story(run):
+    """The log without what two runs of one program differ in."""
+    records = []
+    for line in (run / "log.jsonl").read_text().splitlines():
+        record = json.loads(line)
+        records.append({k: v for k, v in record.items()
+                        if k not in TIMES | {"time", "seconds", "overhead_bytes", "peak_bytes", "plan_peak_bytes"}
+                        and not k.endswith("_per_second") and "rss" not in k and "available" not in k})
+    return records
+
+
+def sets(folder):
+    """Sentences of two classes and pairs of sentences, of few words."""
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "ab", "ba", "cd", "dc"]
+    (folder / "vocab.txt").write_text("\n".join(words) + "\n")
+    for name, count in (("train", 48), ("dev", 8)):
+        said = [" ".join(words[5 + (i * 7 + k * (i % 3 + 1)) % 4] for k in range(1 + i % 5)) for i in range(count)]
+        (folder / (name + ".tsv")).write_text(
+            "sentence\tlabel\n" + "".join(f"{s}\t{s.count('ab') % 2}\n" for s in said))
+        (folder / (name + ".en")).write_text("".join(s + "\n" for s in said))
+        (folder / (name + ".de")).write_text("".join(s.upper() + "\n" for s in said))
 
 
 def arrays(folder):
@@ -129,6 +164,26 @@ def main():
                 if preset == "lpmm-nano" and "memory.error_feedback=true" in settings:
                     continue  # as it is by default
                 compare(f"train {name} {preset}", trained)
+
+        sets(work)
+        for name, file, settings in KINDS:
+            def told():
+                found = []
+                for side, program in zip("ab", programs):
+                    run = work / f"kind_{name}_{side}"
+                    words = [s.replace("FOLDER", str(work)) for s in settings]
+                    train(program, run, file, "lpmm", words, 12)
+                    answer = json.loads(call(program, "eval", str(run), "--json"))
+                    del answer["checkpoint"]
+                    words = [w for s in ["train.steps=12", *words] for w in ("--set", s)]
+                    planned = json.loads(call(program, "plan", config(program, file), *words, "--json"))
+                    found.append({"log": story(run), "eval": answer, "plan": planned,
+                                  "config": (run / "config.toml").read_text()})
+                same, detail = same_checkpoint(work / f"kind_{name}_a", work / f"kind_{name}_b")
+                other = [key for key in found[0] if common(found[0][key], found[1][key])[0] !=
+                         common(found[0][key], found[1][key])[1]]
+                return same and not other, " ".join([detail, *other])
+            compare(f"kind {name}", told)
 
         for name, file in (("resnet8", "resnet8_drawn"), ("gpt", "gpt_tiny_embedded")):
             for preset in ("lpmm", "lpmm-nano"):

@@ -6,6 +6,7 @@
 #include "experiments/commands/shipped_configs.h"
 #include "lpmm/run/setup.h"
 #include "lpmm/run/train_step.h"
+#include "models/families.h"
 
 namespace lpmm {
 namespace {
@@ -18,10 +19,8 @@ constexpr std::int64_t kQuickSteps = 8;
 void train_exactly(
     const AblationOptions& options, const std::vector<std::string>& settings, int percent,
     const std::function<void(const ModelMemory& memory, std::int64_t step, std::int64_t total)>& look) {
-  ConfigOptions fp32;
-  fp32.preset = "fp32";
-  fp32.settings = settings;
-  const Setup setup(load_config(find_config(kConfig), fp32));
+  const Setup setup =
+      open_data(load_config(find_config(kConfig), with_families({.preset = "fp32", .settings = settings})));
   const RunConfig& config = setup.config;
   const auto& t = config.train;
   CpuDevice device(options.threads);

@@ -18,6 +18,7 @@
 #include "lpmm/memory/optimizer_config.h"
 #include "lpmm/memory/roles.h"
 #include "lpmm/run/config.h"
+#include "models/families.h"
 
 namespace lpmm {
 namespace {
@@ -116,7 +117,7 @@ RunConfig config_of(const UpdateBenchOptions& options) {
       "1e-4\n{}[memory]\npreset = {}\n",
       toml_string(options.optimizer), has_setting({.rule = *rule}, "momentum") ? "momentum = 0.9\n" : "",
       toml_string(options.preset));
-  RunConfig config = parse_config(text, "bench update", {"", "", options.settings});
+  RunConfig config = parse_config(text, "bench update", with_families({.settings = options.settings}));
   if (config.policy.apply_at_once) {
     throw UsageError(
         "bench update: memory.accumulator = \"none\" has no update of a whole tensor to measure");

@@ -18,11 +18,12 @@
 #include "lpmm/base/text.h"
 #include "lpmm/memory/policy.h"
 #include "lpmm/run/run_folder.h"
+#include "models/families.h"
 
 namespace lpmm {
 
 RunConfig ConfigArguments::load() const {
-  ConfigOptions all = options;
+  ConfigOptions all = with_families(options);
   if (threads >= 0) all.settings.push_back(fmt::format("train.threads={}", threads));
   if (!device.empty()) all.settings.push_back(fmt::format("train.device={}", device));
   RunConfig config = load_config(find_config(path), all);

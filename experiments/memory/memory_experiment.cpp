@@ -25,6 +25,7 @@
 #include "lpmm/files/locked_file.h"
 #include "lpmm/run/plan.h"
 #include "lpmm/run/setup.h"
+#include "models/families.h"
 
 namespace lpmm {
 namespace {
@@ -73,11 +74,10 @@ class Planner {
  public:
   explicit Planner(std::string configs) : configs_(std::move(configs)) {}
   const Setup& setup(const Subject& subject, const std::string& preset, const Settings& more = {}) {
-    ConfigOptions options;
-    options.preset = preset;
-    options.settings = with(subject.settings, more);
-    const RunConfig config = load_config(configs_ + "/" + subject.config, options);
-    setup_.emplace(setup_ ? Setup(config, *setup_) : Setup(config));
+    const RunConfig config =
+        load_config(configs_ + "/" + subject.config,
+                    with_families({.preset = preset, .settings = with(subject.settings, more)}));
+    setup_ = setup_ ? open_data(config, *setup_) : open_data(config);
     return *setup_;
   }
   Plan plan(const Subject& subject, const std::string& preset, const Settings& more = {}) {

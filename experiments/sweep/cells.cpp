@@ -17,6 +17,7 @@
 #include "lpmm/run/records.h"
 #include "lpmm/run/run_folder.h"
 #include "lpmm/run/setup.h"
+#include "models/families.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;
@@ -115,7 +116,7 @@ using Keys = std::set<std::string>;
 
 // The keys of a cell's settings that its optimizer does not have.
 Keys foreign_keys(const SweepCell& cell) {
-  const std::vector<std::string> names = foreign_settings(cell.config_path, cell.options);
+  const std::vector<std::string> names = foreign_settings(cell.config_path, with_families(cell.options));
   return {names.begin(), names.end()};
 }
 
@@ -157,7 +158,7 @@ std::optional<RunConfig> finished_config(const fs::path& path) {
   const RunFolder folder(path.string());
   std::error_code none;
   if (!fs::exists(folder.config, none) || !summary_of_run(folder)) return {};
-  return load_config(folder.config.string(), {});
+  return load_config(folder.config.string(), with_families());
 }
 
 // A preset may have had other specs when the run was made: what the cell does not say is as it was then.
@@ -210,13 +211,13 @@ std::vector<SweepCell> sweep_cells(const SweepGrid& grid, const std::string& out
     SweepCell cell = cell_of(grid, config, preset, choice, own);
     if (seed) cell.options.settings.push_back(fmt::format("train.seed={}", *seed));
     leave_out_foreign(cell, taken);
-    cell.config = load_config(config, cell.options);
+    cell.config = load_config(config, with_families(cell.options));
     make_init_absolute(cell.config);  // as `train` keeps it
     name_cell(cell);
     const auto run = out.empty() ? std::nullopt : finished_config(fs::path(out) / cell.name);
     if (run && only_finished) take_former_preset(cell, *run, told);
     if (!run || !take_from_run(cell.config, *run)) {
-      setup.emplace(setup ? Setup(cell.config, *setup) : cell.config);
+      setup = setup ? open_data(cell.config, *setup) : open_data(cell.config);
       cell.config = setup->config;
       cell.steps = std::max<std::int64_t>(1, steps_of(*setup));
     }

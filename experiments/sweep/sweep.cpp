@@ -111,7 +111,7 @@ Json answer_json(const std::vector<SweepCell>& cells, const CellResults& results
                 {"accuracy_percent", mean_json(mean_of(values_of(group, named("test_accuracy"))), 100)},
                 {"final_loss", mean_json(mean_of(values_of(group, named("final_loss"))))},
                 {"test_loss", mean_json(mean_of(values_of(group, named("test_loss"))))}};
-    row["reads_text"] = reads_tokens(cell->config.model);
+    row["reads_text"] = task_of(cell->config.model).is_judged_by_loss;
     const std::vector<double> bits = values_of(group, named("bits_per_parameter"));
     row["bits_per_parameter"] = bits.empty() ? Json() : Json(bits.front());
     const bool has_baseline = !cell->baseline.empty() && cell->baseline != cell->group;

@@ -44,7 +44,8 @@ class DataSource {
   virtual const char* unit() const = 0;             // of labels: "images", "tokens" or "sentences"
   virtual std::int64_t train_examples() const = 0;  // of an epoch
   virtual std::int64_t test_examples() const = 0;
-  virtual std::int64_t labels() const = 0;  // of one example
+  virtual std::int64_t labels() const = 0;                                        // of one example
+  virtual std::int64_t test_items() const { return test_examples() * labels(); }  // in that unit
   // Microbatch `microbatch` of step `index` of `epoch`.
   virtual void make_batch(const BatchPlan& plan, std::int64_t epoch, std::int64_t index, int microbatch,
                           Batch& out) const = 0;

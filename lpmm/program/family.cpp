@@ -39,9 +39,9 @@ const NamedModel* find_model(const Family& family, std::string_view name) {
 
 }  // namespace
 
-const Family& family_of(std::string_view model) {
+const Family& FamilyList::find(std::string_view model) const {
   std::vector<std::string_view> known;
-  for (const Family& family : families()) {
+  for (const Family& family : rows) {
     if (find_model(family, model) != nullptr) return family;
     const auto names = model_names(family);
     known.insert(known.end(), names.begin(), names.end());
@@ -50,40 +50,23 @@ const Family& family_of(std::string_view model) {
                                did_you_mean(nearest_name(model, known))));
 }
 
-ModelConfig model_config(const std::string& model) {
+ModelConfig FamilyList::config(const std::string& model) const {
+  const Family& family = find(model);
   ModelConfig config;
   config.name = model;
-  const Family& family = family_of(model);
+  config.family = &family;
+  config.classes = family.reads->classes;
   for (const ModelSetting& s : family.settings) config.settings.emplace_back(s.key, s.standard);
   for (const auto& [key, size] : find_model(family, model)->sizes) config.set(key, size);
-  if (family.reads == Reads::kSentences) config.classes = 0;
   return config;
 }
 
-bool reads_tokens(const ModelConfig& config) {
-  return family_of(config.name).reads == Reads::kTokens;
-}
-
-bool reads_sentences(const ModelConfig& config) {
-  return family_of(config.name).reads == Reads::kSentences;
-}
-
-bool reads_pairs(const ModelConfig& config) {
-  return family_of(config.name).reads == Reads::kPairs;
-}
-
-std::string_view what_is_read(const ModelConfig& config) {
-  switch (family_of(config.name).reads) {
-    case Reads::kImages:
-      return "images";
-    case Reads::kTokens:
-      return "text";
-    case Reads::kSentences:
-      return "sentences";
-    case Reads::kPairs:
-      return kReadsPairs;
+std::vector<const TaskRow*> FamilyList::tasks() const {
+  std::vector<const TaskRow*> all;
+  for (const Family& family : rows) {
+    if (std::ranges::find(all, family.reads) == all.end()) all.push_back(family.reads);
   }
-  return "";
+  return all;
 }
 
 std::vector<int> filled_lengths(int longest) {
@@ -97,21 +80,21 @@ std::vector<int> filled_lengths(int longest) {
 
 ModelConfig complete(const ModelConfig& config) {
   ModelConfig c = config;
-  const Family& family = family_of(config.name);
+  const Family& family = *config.family;
   for (const auto& [key, size] : find_model(family, config.name)->sizes) {
     for (const ModelSetting& s : family.settings) {
       if (s.key == key && lowest(s) < s.low && c.value(key) == s.standard) c.set(key, size);
     }
   }
-  if (family.reads != Reads::kImages && c.length == 0) c.length = c.integer(kContext);
+  if (family.reads->has_tokens && c.length == 0) c.length = c.integer(kContext);
   return c;
 }
 
 std::unique_ptr<Model> make_model(const ModelConfig& given, bool gathers) {
-  const Family& family = family_of(given.name);
+  const Family& family = *given.family;
   const ModelConfig config = complete(given);
   for (const ModelSetting& s : family.settings) check_setting(s, config.value(s.key));
-  if (family.reads != Reads::kImages) {
+  if (family.reads->has_tokens) {
     if (config.length > config.integer(kContext)) {
       throw UsageError(fmt::format("data.length = {} is longer than model.context = {}", config.length,
                                    config.integer(kContext)));
@@ -124,15 +107,14 @@ std::unique_ptr<Model> make_model(const ModelConfig& given, bool gathers) {
   }
   if (family.check != nullptr) family.check(config);
   std::vector<ForwardOfLength> forwards;
-  const bool has_lengths = family.reads == Reads::kSentences || family.reads == Reads::kPairs;
-  for (const int length : has_lengths ? filled_lengths(config.length) : std::vector{config.length}) {
+  for (const int length :
+       family.reads->fills_lengths ? filled_lengths(config.length) : std::vector{config.length}) {
     ModelConfig of_length = config;
     of_length.length = length;
     forwards.push_back(
         {length, [forward = family.forward, of_length](ProgramBuilder& b) { forward(b, of_length); }});
   }
-  return make_forward_model(std::move(forwards), family.reads == Reads::kTokens,
-                            family.reads == Reads::kPairs, gathers);
+  return make_forward_model(std::move(forwards), family.reads->continues, family.reads->translates, gathers);
 }
 
 double lowest(const ModelSetting& setting) {

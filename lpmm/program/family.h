@@ -13,15 +13,12 @@
 #include "lpmm/program/builder.h"
 #include "lpmm/program/model_config.h"
 #include "lpmm/program/program.h"
+#include "lpmm/program/task_row.h"
 #include "lpmm/program/weight_source.h"
 
 namespace lpmm {
 
-// Sentences are tokens of which a model says one thing: a class, a number, an embedding. Pairs are a source
-// and what a model makes of it, token by token.
-enum class Reads : std::uint8_t { kImages, kTokens, kSentences, kPairs };
-
-// Integer settings that every family which reads tokens, sentences or pairs has: positions a model has, and
+// Integer settings that every family which reads tokens has (TaskRow::has_tokens): positions a model has, and
 // tokens it knows (0: as many as the data's tokenizer has).
 inline constexpr std::string_view kContext = "context", kVocabulary = "vocabulary";
 // The same for families that read sentences: the number of sentences that a token may belong to.
@@ -66,8 +63,8 @@ struct Published {
 
 struct Family {
   std::string_view name;
-  std::string_view help;  // one line, with the paper
-  Reads reads = Reads::kImages;
+  std::string_view help;           // one line, with the paper
+  const TaskRow* reads = nullptr;  // a kind of data: lpmm/run/tasks/tasks.h lists them
   std::vector<NamedModel> models;
   std::vector<ModelSetting> settings;
   // Throws UsageError for settings, each within its range, that do not go together; null: all do.
@@ -82,20 +79,22 @@ struct Family {
   const Published* published = nullptr;  // null: by nobody
 };
 
-// The list, and the model of a configuration that names none: models/families.cpp. A program that reads
-// configurations links lpmm_models, or defines both with families of its own.
-const std::vector<Family>& families();
-std::string_view default_model();
+// The families that a program knows. It hands them to what reads configurations.
+struct FamilyList {
+  std::vector<Family> rows;
+  std::string_view standard;  // the model of a configuration that names none
 
-// The family with a model of that name. Throws UsageError with the nearest name.
-const Family& family_of(std::string_view model);
-// All settings of that model, as its name says or at their defaults.
-ModelConfig model_config(const std::string& model);
-bool reads_tokens(const ModelConfig& config);
-bool reads_sentences(const ModelConfig& config);
-bool reads_pairs(const ModelConfig& config);
-inline constexpr std::string_view kReadsPairs = "sentences in two languages";
-std::string_view what_is_read(const ModelConfig& config);  // in a word, for messages
+  // The family with a model of that name. Throws UsageError with the nearest name.
+  const Family& find(std::string_view model) const;
+  // All settings of that model, as its name says or at their defaults.
+  ModelConfig config(const std::string& model) const;
+  // What they read, each kind once.
+  std::vector<const TaskRow*> tasks() const;
+};
+
+inline const TaskRow& task_of(const ModelConfig& config) {
+  return *config.family->reads;
+}
 // With the name's own sizes where 0 asks for them, and sequences as long as the context where none is said.
 ModelConfig complete(const ModelConfig& config);
 // Throws UsageError for sizes that the model cannot have. With `gathers`, for updates without an accumulator:

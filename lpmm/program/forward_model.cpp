@@ -71,11 +71,8 @@ class ProgramsByLength : public Program {
 
 class ForwardModel : public Model {
  public:
-  ForwardModel(std::vector<ForwardOfLength> forwards, bool reads_tokens, bool reads_pairs, bool gathers)
-      : forwards_(std::move(forwards)),
-        reads_tokens_(reads_tokens),
-        reads_pairs_(reads_pairs),
-        gathers_(gathers) {
+  ForwardModel(std::vector<ForwardOfLength> forwards, bool continues, bool translates, bool gathers)
+      : forwards_(std::move(forwards)), continues_(continues), translates_(translates), gathers_(gathers) {
     ProgramBuilder declaring;
     if (gathers_) declaring.gather_gradients();
     forwards_.front().forward(declaring);
@@ -128,7 +125,7 @@ class ForwardModel : public Model {
   }
 
   std::unique_ptr<Program> build_inference(int length, Compute compute, Device& device) const override {
-    if (!reads_tokens_) return Model::build_inference(length, compute, device);
+    if (!continues_) return Model::build_inference(length, compute, device);
     ProgramBuilder builder(1, compute, device, length);
     forwards_.front().forward(builder);
     return builder.finish();
@@ -136,7 +133,7 @@ class ForwardModel : public Model {
 
   std::unique_ptr<Program> build_decoder(int sequences, int length, Compute compute,
                                          Device& device) const override {
-    if (!reads_pairs_) return Model::build_decoder(sequences, length, compute, device);
+    if (!translates_) return Model::build_decoder(sequences, length, compute, device);
     const auto of_length =
         std::ranges::find_if(forwards_, [&](const ForwardOfLength& f) { return f.length == length; });
     if (of_length == forwards_.end()) {
@@ -149,7 +146,7 @@ class ForwardModel : public Model {
 
  private:
   std::vector<ForwardOfLength> forwards_;
-  bool reads_tokens_, reads_pairs_, gathers_;
+  bool continues_, translates_, gathers_;
   std::vector<TensorInfo> tensors_;
   std::vector<Initial> initials_;
   std::vector<BufferInfo> buffers_;
@@ -157,12 +154,12 @@ class ForwardModel : public Model {
 
 }  // namespace
 
-std::unique_ptr<Model> make_forward_model(std::vector<ForwardOfLength> forwards, bool reads_tokens,
-                                          bool reads_pairs, bool gathers) {
-  return std::make_unique<ForwardModel>(std::move(forwards), reads_tokens, reads_pairs, gathers);
+std::unique_ptr<Model> make_forward_model(std::vector<ForwardOfLength> forwards, bool continues,
+                                          bool translates, bool gathers) {
+  return std::make_unique<ForwardModel>(std::move(forwards), continues, translates, gathers);
 }
-std::unique_ptr<Model> make_forward_model(Forward forward, bool reads_tokens) {
-  return make_forward_model({{0, std::move(forward)}}, reads_tokens);
+std::unique_ptr<Model> make_forward_model(Forward forward, bool continues) {
+  return make_forward_model({{0, std::move(forward)}}, continues);
 }
 
 }  // namespace lpmm

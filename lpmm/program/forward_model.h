@@ -22,9 +22,10 @@ struct ForwardOfLength {
 
 // Its tensors and buffers are those that all `forwards` declare. Where there are several, a batch is run by
 // that of its length (Batch::length), in memory that all share. Initial values are a pure function of seed,
-// tensor and element. `gathers`: ProgramBuilder::gather_gradients.
-std::unique_ptr<Model> make_forward_model(std::vector<ForwardOfLength> forwards, bool reads_tokens,
-                                          bool reads_pairs = false, bool gathers = false);
-std::unique_ptr<Model> make_forward_model(Forward forward, bool reads_tokens);
+// tensor and element. `continues`, `translates`: TaskRow.
+// `gathers`: ProgramBuilder::gather_gradients.
+std::unique_ptr<Model> make_forward_model(std::vector<ForwardOfLength> forwards, bool continues,
+                                          bool translates = false, bool gathers = false);
+std::unique_ptr<Model> make_forward_model(Forward forward, bool continues);
 
 }  // namespace lpmm

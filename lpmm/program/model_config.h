@@ -24,8 +24,11 @@ struct ModelSetting {
 // "true", "12", "0.1", "[512, 64]": as TOML has it.
 std::string to_text(const SettingValue& value);
 
+struct Family;
+
 struct ModelConfig {
   std::string name;
+  const Family* family = nullptr;  // that the name is of
   // What the data decides: the shape of images and their classes, or the length of sequences of tokens.
   int height = kImageSide, width = kImageSide, channels = kImageChannels, classes = kImageClasses;
   int length = 0;

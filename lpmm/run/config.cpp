@@ -115,13 +115,13 @@ class ConfigReader {
     if (rounding_ && *rounding_ != out.specs[Role::kParameter].rounding) out.error_feedback = false;
   }
   // The name decides which settings there are.
-  void model(ModelConfig& out) {
-    const std::string name = table_.text("name").value_or(std::string(default_model()));
-    guard("name", [&] { out = model_config(name); });
-    for (const ModelSetting& s : family_of(name).settings) {
+  void model(ModelConfig& out, const FamilyList& families) {
+    const std::string name = table_.text("name").value_or(std::string(families.standard));
+    guard("name", [&] { out = families.config(name); });
+    for (const ModelSetting& s : out.family->settings) {
       if (auto given = setting(s)) out.set(s.key, std::move(*given));
     }
-    for (const Family& other : families()) {
+    for (const Family& other : families.rows) {
       for (const ModelSetting& s : other.settings) refuse_foreign(out, s);
     }
   }
@@ -217,10 +217,10 @@ void check(const RunConfig& c, const TomlTable& file) {
 }
 
 // A key without its section, as in --set lr=0.1, is said in full.
-void check_setting(const std::string& setting) {
+void check_setting(const std::string& setting, const FamilyList& families) {
   const std::string word = setting.substr(0, setting.find('='));
   if (word.size() == setting.size() || word.empty() || word.find('.') != std::string::npos) return;
-  const std::vector<ConfigKey> all = all_config_keys();
+  const std::vector<ConfigKey> all = all_config_keys(families);
   std::vector<std::string_view> names;
   for (const ConfigKey& key : all) names.push_back(key.name);
   throw UsageError(fmt::format("--set {}: expected section.key=value{}", setting,
@@ -229,6 +229,7 @@ void check_setting(const std::string& setting) {
 
 // The file with what the command line changes.
 TomlTable changed_file(const std::string& text, const std::string& name, const ConfigOptions& options) {
+  if (options.families == nullptr) throw std::logic_error("ConfigOptions::families: there are none");
   TomlTable file = TomlTable::parse(text, name);
   const auto given = [&](std::string_view key) {
     return std::any_of(options.settings.begin(), options.settings.end(),
@@ -246,7 +247,7 @@ TomlTable changed_file(const std::string& text, const std::string& name, const C
     file.set("memory.rounding=" + toml_string(options.rounding), "--rounding " + options.rounding);
   }
   for (const std::string& setting : options.settings) {
-    check_setting(setting);
+    check_setting(setting, *options.families);
     file.set(setting, "--set " + setting);
   }
   // A length in epochs that was asked for replaces one in steps that the file has.
@@ -378,14 +379,13 @@ std::vector<ForeignKey> foreign_keys(const TomlTable& file, const MeantOptimizer
 RunConfig parse_config(const std::string& text, const std::string& name, const ConfigOptions& options) {
   const TomlTable file = changed_file(text, name, options);
   RunConfig config;
+  config.families = options.families;
   config.policy = make_policy(kPlainPreset);
   ConfigReader reader(file);
   config_keys::visit(reader, config);
   file.refuse_unknown(config_keys::kOtherWords);
-  // Without a text of its own, any other may be evaluated later: bytes have no unknown characters.
-  if (config.data.set == "text" && config.data.text.path.empty() && !file.table("data").has("tokenizer")) {
-    config.data.text.tokenizer = "bytes";
-  }
+  const auto complete = task_of(config.model).complete;
+  if (complete != nullptr) complete(config, file.table("data").has("tokenizer"));
   if (reader.rounding()) set_rounding(config.policy, *reader.rounding());
   for (const ForeignKey& f : foreign_keys(file, meant_optimizers(config.optimizer, text, name, options))) {
     if (!f.of_run) f.table.refuse(f.key, f.why);

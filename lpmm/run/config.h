@@ -16,18 +16,21 @@
 
 namespace lpmm {
 
+struct FamilyList;
+
 // Which underflow records tell of every tensor besides the sums: those of tensors make most of a log, and a
 // report reads the last ones only.
 enum class TensorRecords { kLast, kAll };
 
-inline constexpr const char* kDrawnSet = "drawn";  // images that the program draws
+inline constexpr const char* kDrawnSet = "drawn";     // images that the program draws
+inline constexpr std::string_view kAutoSet = "auto";  // what the machine has
 
 struct RunConfig {
-  ModelConfig model;  // [model] name, and the settings of its family
+  const FamilyList* families = nullptr;  // that a name may be of
+  ModelConfig model;                     // [model] name, and the settings of its family
   struct {
-    std::string set = "cifar10";  // [data] set: kDrawnSet, text, one of image_sets.h, sentence_sets.h
-                                  // or pair_sets.h, auto (cifar10 or drawn)
-    bool augment = true;          // images: pad 4, crop, flip
+    std::string set = "cifar10";                            // [data] set: one that TaskRow::sets names
+    bool augment = true;                                    // images: pad 4, crop, flip
     std::int64_t train_images = 10000, test_images = 2000;  // drawn set only
     std::uint64_t draw_seed = 1;
     int side = kImageSide;                     // drawn set only
@@ -72,8 +75,9 @@ struct RunConfig {
 };
 
 struct ConfigOptions {
-  std::string preset, rounding;       // empty: as in the file
-  std::vector<std::string> settings;  // "a.b=c"
+  std::string preset = {}, rounding = {};  // empty: as in the file
+  std::vector<std::string> settings = {};  // "a.b=c"
+  const FamilyList* families = nullptr;    // the models that there are; needed
 };
 
 // --preset replaces the file's specs per role, error feedback and min_elements, not its overrides; --set
@@ -114,6 +118,6 @@ std::vector<ConfigDifference> differences(const RunConfig& first, const RunConfi
 struct ConfigKey {
   std::string name, default_value, range, help;  // the value as TOML; empty: none
 };
-std::vector<ConfigKey> all_config_keys(std::optional<RuleName> rule = {});
+std::vector<ConfigKey> all_config_keys(const FamilyList& families, std::optional<RuleName> rule = {});
 
 }  // namespace lpmm

@@ -10,11 +10,10 @@
 #include <vector>
 
 #include "kernels/device.h"
-#include "lpmm/data/image_sets.h"
-#include "lpmm/data/pairs/pair_sets.h"
 #include "lpmm/data/sentences/sentence_sets.h"
 #include "lpmm/files/toml_table.h"
 #include "lpmm/memory/roles.h"
+#include "lpmm/program/family.h"
 #include "lpmm/run/config.h"
 
 namespace lpmm::config_keys {
@@ -39,15 +38,10 @@ inline Choices<std::string> device_choices() {
   return names;
 }
 
-inline Choices<std::string> data_choices() {
+inline Choices<std::string> data_choices(const FamilyList& families) {
   Choices<std::string> names;
-  for (const NamedImages& set : named_image_sets()) names.emplace_back(set.name, set.name);
-  for (const NamedSentences& set : named_sentence_sets()) names.emplace_back(set.name, set.name);
-  for (const NamedPairs& set : named_pair_sets()) names.emplace_back(set.name, set.name);
-  for (const std::string_view name :
-       {kSentencesByPath, kPairsByPath, kImagesByPath, std::string_view(kDrawnSet), std::string_view("auto"),
-        std::string_view("text")}) {
-    names.emplace_back(name, name);
+  for (const TaskRow* task : families.tasks()) {
+    for (const std::string_view name : task->sets()) names.emplace_back(name, name);
   }
   return names;
 }
@@ -91,13 +85,13 @@ inline constexpr std::pair<std::string_view, std::string_view> kOtherWords[] = {
 template <class Visitor, class Config>
 void visit_model(Visitor& v, Config& c) {
   v.section("model");
-  v.model(c.model);  // its family says which keys there are
+  v.model(c.model, *c.families);  // its family says which keys there are
 }
 
 template <class Visitor, class Config>
 void visit_data(Visitor& v, Config& c) {
   v.section("data");
-  v.choice("set", c.data.set, data_choices(),
+  v.choice("set", c.data.set, data_choices(*c.families),
            "what to train on; images: data.path; auto: cifar10 where it is found, else drawn");
   v.boolean("augment", c.data.augment, "images: pad by 4, crop, flip");
   v.integer("train_images", c.data.train_images, 1, 10'000'000, "drawn: images to train on");

@@ -25,9 +25,9 @@ struct Line {
   std::string section, key, value, range, help;
 };
 
-std::vector<std::string_view> families_with(std::string_view key) {
+std::vector<std::string_view> families_with(std::string_view key, const FamilyList& families) {
   std::vector<std::string_view> names;
-  for (const Family& family : families()) {
+  for (const Family& family : families.rows) {
     const bool has = std::any_of(family.settings.begin(), family.settings.end(),
                                  [&](const ModelSetting& s) { return s.key == key; });
     if (has) names.push_back(family.name);
@@ -72,8 +72,8 @@ class Writer {
   std::vector<Line> lines;
 
   void section(std::string_view name) { section_ = name; }
-  void model(const ModelConfig& model) {
-    if (lists_all_) return list_families();
+  void model(const ModelConfig& model, const FamilyList& families) {
+    if (lists_all_) return list_families(families);
     add("name", toml_string(model.name), "", "");
     for (const auto& [key, value] : model.settings) add(key, to_text(value), "", "");
   }
@@ -180,20 +180,20 @@ class Writer {
 
  private:
   // The settings of all families; those that several share once.
-  void list_families() {
+  void list_families(const FamilyList& families) {
     std::vector<std::string_view> names;
-    for (const Family& family : families()) {
+    for (const Family& family : families.rows) {
       for (const NamedModel& m : family.models) names.push_back(m.name);
     }
-    add("name", toml_string(default_model()), join(names),
+    add("name", toml_string(families.standard), join(names),
         "which model; it decides which of these there are");
     std::vector<std::string_view> listed;
-    for (const Family& family : families()) {
+    for (const Family& family : families.rows) {
       for (const ModelSetting& s : family.settings) {
         if (std::find(listed.begin(), listed.end(), s.key) != listed.end()) continue;
         listed.push_back(s.key);
         add(s.key, to_text(s.standard), range_of(s),
-            fmt::format("{}: {}", join(families_with(s.key)), s.help));
+            fmt::format("{}: {}", join(families_with(s.key, families)), s.help));
       }
     }
   }
@@ -266,8 +266,9 @@ std::vector<ConfigDifference> differences(const RunConfig& first, const RunConfi
   return out;
 }
 
-std::vector<ConfigKey> all_config_keys(std::optional<RuleName> rule) {
+std::vector<ConfigKey> all_config_keys(const FamilyList& families, std::optional<RuleName> rule) {
   RunConfig config;
+  config.families = &families;
   if (rule) config.optimizer.rule = *rule;
   config.policy = make_policy(kPlainPreset);
   std::vector<ConfigKey> keys;

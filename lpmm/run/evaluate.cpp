@@ -8,10 +8,7 @@
 
 #include "kernels/device.h"
 #include "lpmm/base/error.h"
-#include "lpmm/base/interrupt.h"
-#include "lpmm/data/pairs/bleu.h"
 #include "lpmm/program/family.h"
-#include "lpmm/program/translate.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/plan.h"
 #include "lpmm/run/stored_weights.h"
@@ -36,18 +33,10 @@ Tested run_test(Program& program, const ModelMemory& memory, const Buffers& buff
 
 namespace {
 
-double test_bleu(const Setup& setup, const Model& model, const ModelMemory& memory, Device& device,
-                 const ProgressCall& progress) {
-  const std::vector<std::string> told =
-      translate(setup.config.model, setup.config.train.compute, model, memory, device, *setup.tokenizer,
-                setup.pairs->test_sources(), BeamOptions{}, progress);
-  return bleu(told, setup.pairs->test_targets());
-}
-
 // Throws where the data asks for something else than the model tells.
 void check_classes(const Setup& setup, const std::string& checkpoint) {
   const ModelConfig& model = setup.config.model;
-  if (family_of(model.name).head.empty()) return;
+  if (model.family->head.empty()) return;
   const StoredWeights weights(checkpoint);
   if (weights.model() != model.name) return;  // which is an error of its own
   const int told = stored_classes(weights, model);
@@ -59,19 +48,6 @@ void check_classes(const Setup& setup, const std::string& checkpoint) {
 
 }  // namespace
 
-std::string add_bleu(const Setup& setup, const Model& model, const ModelMemory& memory, Device& device,
-                     const ProgressCall& progress, DataSource::Scores& scores) {
-  if (setup.pairs == nullptr || !setup.config.data.bleu) return "";
-  try {
-    scores.emplace_back("bleu", test_bleu(setup, model, memory, device, progress));
-  } catch (const Interrupted&) {
-    return "";  // the run sees it too
-  } catch (const std::exception& e) {
-    return fmt::format("{}; data.bleu = false leaves it out", e.what());
-  }
-  return "";
-}
-
 EvalResult evaluate(const Setup& setup, const Model& model, const std::string& checkpoint,
                     const ProgressCall& progress) {
   check_classes(setup, checkpoint);
@@ -79,7 +55,9 @@ EvalResult evaluate(const Setup& setup, const Model& model, const std::string& c
   config.optimizer.frozen = true;
   config.data.bleu = true;
   const auto device = make_device(config.train.device, config.train.threads);
-  check_memory(make_plan(Setup(config, setup), model, *device), *device);
+  Setup whole = setup;
+  whole.config = config;
+  check_memory(make_plan(whole, model, *device), *device);
   ModelMemory memory(model.tensors(), config.policy, config.optimizer, config.train.seed,
                      config.train.microbatches, *device);
   Buffers buffers(model.buffers(), *device);
@@ -88,13 +66,9 @@ EvalResult evaluate(const Setup& setup, const Model& model, const std::string& c
   const int examples = config.train.batch / config.train.microbatches;
   const auto program = model.build(examples, config.train.compute, *device, setup.size.longest);
   Tested tested = run_test(*program, memory, buffers, *data, examples, progress);
-  // Where the two sentences of a pair are compared, each of them was counted as an example.
-  std::int64_t items = tested.meter.count / (config.data.cosine ? 2 : 1);
-  if (setup.pairs != nullptr) {
-    tested.scores.emplace_back("bleu", test_bleu(setup, model, memory, *device, progress));
-    items = data->test_examples();  // the loss is of their tokens
-  }
-  return {tested.meter.loss(), tested.meter.accuracy(), items, data->unit(), checkpoint, tested.scores};
+  setup.task->add_scores({config, model, memory, *device}, false, progress, tested.scores);
+  return {tested.meter.loss(), tested.meter.accuracy(), data->test_items(), data->unit(),
+          checkpoint,          tested.scores,           !data->has_scores()};
 }
 
 }  // namespace lpmm

@@ -18,21 +18,16 @@ struct Tested {
 // All test examples, so many at a time.
 Tested run_test(Program& program, const ModelMemory& memory, const Buffers& buffers, const DataSource& data,
                 int examples, const ProgressCall& progress = {});
-// Adds to the scores of a test, where data.bleu asks for it, the BLEU of the test sources translated by five
-// beams. What keeps them from being translated costs the score, not the run: it is returned; empty: nothing
-// did.
-std::string add_bleu(const Setup& setup, const Model& model, const ModelMemory& memory, Device& device,
-                     const ProgressCall& progress, DataSource::Scores& scores);
-
 struct EvalResult {
   double loss = 0, accuracy = 0;
-  std::int64_t items = 0;  // images, tokens or sentences, as `unit` says
+  std::int64_t items = 0;  // images or tokens, as `unit` says
   std::string unit;
   std::string checkpoint;
   DataSource::Scores scores;
+  bool has_accuracy = true;  // else the scores say it
 };
-// The same of a checkpoint, with memory for the parameters alone; of pairs with their BLEU. `progress` counts
-// images or sequences. Throws UsageError where the data has other classes than the model.
+// The same of a checkpoint, with memory for the parameters alone and all scores that there are. `progress`
+// counts images or sequences. Throws UsageError where the data has other classes than the model.
 EvalResult evaluate(const Setup& setup, const Model& model, const std::string& checkpoint,
                     const ProgressCall& progress = {});
 

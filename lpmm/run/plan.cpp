@@ -3,14 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "kernels/device.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/host.h"
 #include "lpmm/base/progress.h"
-#include "lpmm/program/translate.h"
 #include "lpmm/run/watch/watch.h"
 
 namespace lpmm {
@@ -69,10 +67,7 @@ Plan make_plan(const Setup& setup, const Model& model, Device& device) {
   plan.data_bytes = setup.size.bytes + kBatches * examples * setup.size.example_bytes;
   plan.overhead_bytes = kOverhead + device.host_threads() * kThreadOverhead;
   if (device.own_bytes()) plan.overhead_bytes += kGpuOverhead;
-  if (setup.pairs != nullptr && config.data.bleu) {
-    plan.translation_bytes = translation_bytes(config.model, config.train.compute, model, device,
-                                               setup.pairs->test_source_lengths(), BeamOptions{});
-  }
+  plan.translation_bytes = setup.task->scoring_bytes(config, model, device);
   const std::int64_t computing =
       plan.ledger.model_memory() + plan.ledger.activations + plan.ledger.workspace + plan.translation_bytes;
   const std::optional<std::int64_t> own = device.own_bytes();
@@ -80,7 +75,8 @@ Plan make_plan(const Setup& setup, const Model& model, Device& device) {
   plan.watch_bytes = watch_bytes(config, std::ssize(model.tensors()));
   const std::int64_t running = (own ? histories : computing) + plan.data_bytes + plan.watch_bytes;
   plan.peak_bytes = std::max(running, setup.size.loading_bytes) + plan.overhead_bytes;
-  const bool is_read = setup.tokenizer != nullptr && setup.size.loading_bytes > 0;  // a token file is mapped
+  const bool is_read =
+      setup.task->tokenizer() != nullptr && setup.size.loading_bytes > 0;  // a token file is mapped
   plan.needed_bytes = running + plan.overhead_bytes - (is_read ? setup.size.bytes : 0);
   return plan;
 }

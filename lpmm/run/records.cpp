@@ -133,7 +133,7 @@ Json summary_record(const RunProgress& state, const Plan& plan, const Setup& set
       {"skipped_steps", state.skipped},
       {"underflow", underflow}};
   for (const auto& [name, value] : state.scores) j["scores"][name] = value;
-  if (reads_tokens(setup.config.model)) j["final_validation_loss"] = j["test_loss"];
+  if (task_of(setup.config.model).is_judged_by_loss) j["final_validation_loss"] = j["test_loss"];
   if (!error.empty()) j["error"] = error;
   if (!interrupted && is_diverged(state)) j["diverged"] = true;
   return j;

@@ -87,7 +87,8 @@ bool check_run_folder(const RunFolder& folder, const RunConfig& config, bool res
 
 bool check_same_run(const RunFolder& folder, const RunConfig& config, bool (*may_differ)(const std::string&),
                     const std::string& advice) {
-  const auto changed = differences(load_config(folder.config.string(), {}), config);
+  const auto changed =
+      differences(load_config(folder.config.string(), {.families = config.families}), config);
   for (const ConfigDifference& d : changed) {
     if (may_differ(d.key)) continue;
     throw UsageError(fmt::format("{}: holds another run: {} is {} there and {} here; {}",

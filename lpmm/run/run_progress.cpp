@@ -8,8 +8,6 @@
 
 #include "kernels/cpu.h"
 #include "lpmm/base/error.h"
-#include "lpmm/data/image_file.h"
-#include "lpmm/data/image_sets.h"
 #include "lpmm/files/files.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/version.h"
@@ -60,7 +58,7 @@ Meter parse_meter(const Json& j) {
   return m;
 }
 
-// "1000 tokens with the checksum 0123abcd", of what data_json() said.
+// "1000 tokens with the checksum 0123abcd", of what Task::identity() said.
 std::string data_text(const Json& data) {
   std::string text;
   for (const auto& [key, value] : data.items()) {
@@ -187,22 +185,6 @@ RunProgress parse_state(const Json& j, const RunConfig& config, std::int64_t ste
   }
 }
 
-Json data_json(const Setup& setup) {
-  if (setup.text != nullptr) return {{"tokens", setup.text->size()}, {"crc32", setup.text->checksum()}};
-  if (setup.sentences != nullptr) {
-    return {{"sentences", setup.sentences->train_examples()}, {"crc32", setup.sentences->checksum()}};
-  }
-  if (setup.pairs != nullptr) {
-    return {{"pairs", setup.pairs->train_examples()}, {"crc32", setup.pairs->checksum()}};
-  }
-  const auto& data = setup.config.data;
-  const std::string path = data.set == kImagesByPath ? find_data(data.text.path) : "";
-  if (is_image_file(path)) {
-    return {{"images", setup.size.train_examples}, {"crc32", image_file_checksum(path)}};
-  }
-  return {};
-}
-
 void check_same_data(const Json& saved, const Setup& setup, const std::string& checkpoint) {
   const auto refuse = [&](const std::string& what) {
     throw UsageError(
@@ -212,10 +194,11 @@ void check_same_data(const Json& saved, const Setup& setup, const std::string& c
   };
   const RunConfig& config = setup.config;
   const std::string& data = config.data.text.path.empty() ? config.data.set : config.data.text.path;
-  if (setup.tokenizer != nullptr && saved.value("tokenizer", Json()) != setup.tokenizer->describe()) {
+  const Tokenizer* tokenizer = setup.task->tokenizer();
+  if (tokenizer != nullptr && saved.value("tokenizer", Json()) != tokenizer->describe()) {
     refuse(fmt::format("was trained with another tokenizer than the one that reads {} now", data));
   }
-  const Json now = data_json(setup);
+  const Json now = setup.task->identity();
   if (const Json before = saved.value("text", now); before != now) {
     refuse(
         fmt::format("was trained on other data: {}; {} has {} now", data_text(before), data, data_text(now)));

@@ -71,9 +71,6 @@ Json state_json(const RunProgress& state, const RunConfig& config, std::int64_t 
 RunProgress parse_state(const Json& saved, const RunConfig& config, std::int64_t steps_per_epoch,
                         const std::string& path);
 
-// The identity of training data, whatever its file is called: how much there is of it and its checksum. Null
-// for images.
-Json data_json(const Setup& setup);
 // Throws UsageError where a run that saved this was trained on other data, on data of another number of
 // examples or with another tokenizer than `setup` has now: what differs, and what to do. Says nothing of
 // whether the checkpoint is damaged.

@@ -170,7 +170,7 @@ std::vector<std::string> other_head(const StoredWeights& weights, const ModelMem
 int stored_classes(const StoredWeights& weights, const ModelConfig& model) {
   int classes = 0;
   for (const CheckpointTensor& t : weights.tensors()) {
-    if (is_of_head(t.name, family_of(model.name).head) && t.shape.size() == 2) {
+    if (is_of_head(t.name, model.family->head) && t.shape.size() == 2) {
       classes = static_cast<int>(t.shape[0]);
     }
   }
@@ -194,7 +194,7 @@ PublishedFacts stored_facts(const Json& run) {
 
 Json special_tokens_of(const Json& run, const ModelConfig& model, const Tokenizer* tokenizer) {
   if (const auto said = run.find(kSpecialTokens); said != run.end()) return *said;
-  if (tokenizer == nullptr || !reads_tokens(model)) return nullptr;
+  if (tokenizer == nullptr || !task_of(model).continues) return nullptr;
   SpecialTokens tokens;
   if (const std::vector<std::int32_t> before = tokenizer->before_text(); before.size() == 1) {
     tokens.emplace_back(kBeginToken, before);
@@ -266,7 +266,7 @@ InitialParameters set_initial_parameters(const RunConfig& config, const Model& m
   }
   const std::string checkpoint = find_checkpoint(config.train.init);
   const StoredWeights weights(checkpoint);
-  const Family& family = family_of(config.model.name);
+  const Family& family = *config.model.family;
   if (family.check_start != nullptr) family.check_start(config.model, weights);
   Json run = checkpoint_run(checkpoint);
   const bool has_others = has_other_classes(run, class_names);

@@ -15,7 +15,6 @@
 #include "lpmm/base/host.h"
 #include "lpmm/base/interrupt.h"
 #include "lpmm/base/progress.h"
-#include "lpmm/data/images.h"
 #include "lpmm/data/scores.h"
 #include "lpmm/files/files.h"
 #include "lpmm/program/family.h"
@@ -56,7 +55,7 @@ class Run {
       const TrainOptions& options, Device& device)
       : setup_(setup),
         model_(model),
-        text_(data_json(setup)),
+        text_(setup.task->identity()),
         config_(setup.config),
         folder_(folder),
         plan_(plan),
@@ -95,7 +94,7 @@ class Run {
   const Setup& setup_;
   const Model& model_;
   Json tokens_;      // that begin and end a text, as it started with them
-  const Json text_;  // which one it is, or which sentences; null for images
+  const Json text_;  // which one it is; null where a checkpoint does not keep that
   const RunConfig& config_;
   const RunFolder& folder_;
   const Plan& plan_;
@@ -158,7 +157,7 @@ void Run::go_on(const std::string& checkpoint, bool write_config) {
                     checkpoint, state_.step, steps_));
   }
   saved_step_ = state_.step;
-  tokens_ = special_tokens_of(saved, config_.model, setup_.tokenizer.get());
+  tokens_ = special_tokens_of(saved, config_.model, setup_.task->tokenizer());
   if (const std::string change = change_of_machine(saved, device_); !change.empty()) progress_.warn(change);
   if (write_config) write_text(folder_.config, sealed_config(config_));
   log_->cut(state_.log_bytes, state_.log_crc32);
@@ -173,7 +172,7 @@ std::string Run::begin() {
   const InitialParameters initial =
       set_initial_parameters(config_, model_, memory_, buffers_, setup_.class_names,
                              progress_.share_of("drawing initial parameters"));
-  tokens_ = special_tokens_of(initial.run, config_.model, setup_.tokenizer.get());
+  tokens_ = special_tokens_of(initial.run, config_.model, setup_.task->tokenizer());
   if (!initial.drawn.empty()) {
     const std::string reason = initial.reason.empty() ? "" : initial.reason + "; ";
     progress_.say(fmt::format("{}drawn anew: {}", reason, fmt::join(initial.drawn, ", ")));
@@ -305,9 +304,9 @@ void Run::measure(bool is_last_time) {
 void Run::test() {
   const auto started = Clock::now();
   Tested tested = run_test(*program_, memory_, buffers_, *data_, examples_, progress_.share_of("testing"));
-  const std::string why_not =
-      add_bleu(setup_, model_, memory_, device_, progress_.share_of("translating"), tested.scores);
-  if (!why_not.empty()) progress_.warn("no BLEU: " + why_not);
+  const std::string why_not = setup_.task->add_scores({config_, model_, memory_, device_}, true,
+                                                      progress_.share_of("translating"), tested.scores);
+  if (!why_not.empty()) progress_.warn(why_not);
   state_.test = tested.meter;
   state_.scores = tested.scores;
   Json record = {{"type", "eval"},
@@ -335,7 +334,8 @@ void Run::save() {
   state_.log_bytes = log_->bytes();
   state_.log_crc32 = log_->checksum();
   Json saved = state_json(state_, config_, steps_per_epoch_, device_);
-  if (setup_.tokenizer != nullptr) saved["tokenizer"] = setup_.tokenizer->describe();
+  const Tokenizer* tokenizer = setup_.task->tokenizer();
+  if (tokenizer != nullptr) saved["tokenizer"] = tokenizer->describe();
   if (!tokens_.is_null()) saved[kSpecialTokens] = tokens_;
   if (!text_.is_null()) saved["text"] = text_;
   if (!setup_.class_names.empty()) saved[kClasses] = setup_.class_names;

@@ -63,8 +63,7 @@ std::vector<std::string> class_names(const PublishedConfig& config, int classes)
 
 ReadFacts read_published_facts(const std::string& path, const ModelConfig& model) {
   ReadFacts facts;
-  const bool reads_words = family_of(model.name).reads != Reads::kImages;
-  const std::int64_t vocabulary = reads_words ? model.integer(kVocabulary) : 0;
+  const std::int64_t vocabulary = task_of(model).has_tokens ? model.integer(kVocabulary) : 0;
   Json tokens = Json::object();
   if (PublishedConfig::is_beside(path)) {
     const PublishedConfig config(PublishedConfig::beside(path));
@@ -73,13 +72,13 @@ ReadFacts read_published_facts(const std::string& path, const ModelConfig& model
   }
   const fs::path generation = fs::path(published_folder(path)) / kGeneration;
   std::error_code error;
-  if (reads_words && fs::exists(generation, error)) {
+  if (task_of(model).has_tokens && fs::exists(generation, error)) {
     const PublishedConfig config(generation.string());
     for (const char* name : {kBeginToken, kEndToken, kPadToken}) {
       if (config.has(name)) tokens[name] = config.json()[name];
     }
   }
-  if (reads_words) facts.tokens = parse_special_tokens(tokens, vocabulary, &facts.left_out);
+  if (task_of(model).has_tokens) facts.tokens = parse_special_tokens(tokens, vocabulary, &facts.left_out);
   return facts;
 }
 

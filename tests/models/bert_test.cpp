@@ -11,7 +11,8 @@
 #include "lpmm/files/json.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/stored_weights.h"
-#include "models/bert_hugging_face.h"
+#include "models/families.h"
+#include "models/published/layouts.h"
 #include "tests/models/imported.h"
 
 namespace lpmm {
@@ -227,7 +228,7 @@ TEST_P(BertTest, WhatItCannotReadIsSaid) {
 }
 
 TEST(Roberta, HasThePublishedNumberOfParameters) {
-  ModelConfig config = model_config("roberta-base");
+  ModelConfig config = families().config("roberta-base");
   config.classes = 2;
   config.length = 512;
   std::int64_t parameters = 0;
@@ -235,7 +236,7 @@ TEST(Roberta, HasThePublishedNumberOfParameters) {
   for (const TensorInfo& t : model->tensors()) parameters += t.elements();
   // The encoder, and a head of 768 x 768 + 768 and 2 x 768 + 2.
   EXPECT_EQ(parameters, 124'055'040 + 768 * 769 + 2 * 769);
-  ModelConfig both = model_config("bert-base");
+  ModelConfig both = families().config("bert-base");
   both.set("dense_head", true);
   EXPECT_THROW(make_model(both), UsageError);
 }
@@ -251,13 +252,13 @@ TEST(Roberta, PairsAreReadAsTransformersReadsThem) {
 }
 
 TEST(DistilBert, HasThePublishedNumberOfParameters) {
-  ModelConfig config = model_config("distilbert-base");
+  ModelConfig config = families().config("distilbert-base");
   config.classes = 2;
   std::int64_t parameters = 0;
   const auto model = make_model(config);
   for (const TensorInfo& t : model->tensors()) parameters += t.elements();
   EXPECT_EQ(parameters, 66'955'010);
-  ModelConfig both = model_config("bert-base");
+  ModelConfig both = families().config("bert-base");
   both.set("distilled", true);
   EXPECT_THROW(make_model(both), UsageError);
 }

@@ -20,6 +20,7 @@
 #include "lpmm/run/setup.h"
 #include "lpmm/run/train_step.h"
 #include "lpmm/run/trainer.h"
+#include "models/families.h"
 #include "tests/lpmm/scratch.h"
 #include "tests/normal_values.h"
 #include "tests/sanitized.h"
@@ -171,7 +172,7 @@ class Checked final : public kernels::EmulatedCuda {
 
 // The losses of the steps of a run.
 std::vector<double> losses_on(Device& device, const RunConfig& config) {
-  const Setup setup(config);
+  const Setup setup = open_data(config);
   const auto model = make_model(config);
   const auto data = load_data(setup, device.host_pool());
   ModelMemory memory(model->tensors(), config.policy, config.optimizer, config.train.seed,
@@ -220,7 +221,8 @@ class Runs : public testing::Test {
                                                  : kImages;
     std::vector<std::string> settings = {"train.threads=2", "train.device=" + device};
     settings.insert(settings.end(), more.begin(), more.end());
-    return parse_config(model + data + optimizer, "run.toml", {std::string(preset), "", settings});
+    return parse_config(model + data + optimizer, "run.toml",
+                        with_families({std::string(preset), "", settings}));
   }
   Scratch scratch_;
 };
@@ -376,7 +378,7 @@ INSTANTIATE_TEST_SUITE_P(Gpu, RunsOn, testing::Values("cuda"), name_of_device);
 TEST_P(RunsOn, NanInOneMicrobatchChangesNothing) {
   for (const char* preset : {"lpmm", "lpmm-nano"}) {
     RunConfig config = config_of(kResNet, kSgd, preset, GetParam());
-    const lpmm::Setup setup(config);
+    const lpmm::Setup setup = open_data(config);
     const auto device = make_device(GetParam(), 2);
     const auto model = make_model(config.model);
     const auto data = load_data(setup, device->host_pool());
@@ -425,7 +427,7 @@ TEST_P(RunsOn, RunsGoOnFromTheCpusCheckpoints) {
     const auto run = [&](const std::string& out, const std::string& device, int steps, bool resume) {
       RunConfig config = config_of(model, kAdamW, "lpmm", device);
       config.train.steps = steps;
-      train(lpmm::Setup(config), *make_model(config.model), {out, resume, true});
+      train(open_data(config), *make_model(config.model), {out, resume, true});
     };
     const std::string whole = scratch_ / "whole", stopped = scratch_ / "stopped", moved = scratch_ / "moved";
     for (const std::string& out : {whole, stopped, moved}) std::filesystem::remove_all(out);

@@ -6,14 +6,15 @@
 #include "kernels/cpu.h"
 #include "lpmm/base/error.h"
 #include "lpmm/program/family.h"
-#include "models/published.h"
+#include "models/families.h"
+#include "models/published/published.h"
 #include "tests/models/parameters.h"
 
 namespace lpmm {
 namespace {
 
 TEST(Families, InitialValues) {
-  const auto model = make_model(model_config("resnet8"));
+  const auto model = make_model(families().config("resnet8"));
   CpuDevice device(2), single(1);
   ModelMemory memory(model->tensors(), make_policy("fp32"), {}, 1, 1, device);
   ModelMemory again(model->tensors(), make_policy("fp32"), {}, 1, 1, single);
@@ -52,7 +53,7 @@ TEST(Families, InitialValues) {
 // A row that lacks something would fail far from where it is written.
 TEST(Families, EveryRowIsWhole) {
   std::set<std::string_view> names;
-  for (const Family& family : families()) {
+  for (const Family& family : families().rows) {
     SCOPED_TRACE(family.name);
     EXPECT_FALSE(family.help.empty());
     EXPECT_NE(family.forward, nullptr);
@@ -64,19 +65,20 @@ TEST(Families, EveryRowIsWhole) {
       EXPECT_LE(s.low, s.high) << s.key;
     }
     const bool has_both = keys.contains(kContext) && keys.contains(kVocabulary);
-    EXPECT_TRUE(has_both || family.reads != Reads::kTokens);
-    EXPECT_TRUE((has_both && keys.contains(kTypes)) || family.reads != Reads::kSentences);
+    ASSERT_NE(family.reads, nullptr);
+    EXPECT_TRUE(has_both || !family.reads->has_tokens);
+    EXPECT_TRUE(keys.contains(kTypes) || family.reads != &kSentenceTask);
     if (const Published* p = family.published; p != nullptr) {
       EXPECT_FALSE(p->by.empty());
       EXPECT_TRUE(p->is_at && p->read && p->load && p->save);
     }
     for (const NamedModel& model : family.models) {
       EXPECT_TRUE(names.insert(model.name).second) << model.name;
-      EXPECT_EQ(&family_of(model.name), &family);
+      EXPECT_EQ(&families().find(model.name), &family);
       for (const auto& [key, value] : model.sizes) EXPECT_TRUE(keys.contains(key)) << key;
     }
   }
-  EXPECT_TRUE(names.contains(default_model()));
+  EXPECT_TRUE(names.contains(families().standard));
 }
 
 // As their publishers count them.
@@ -89,14 +91,14 @@ TEST(Families, LlamasAreOfThePublishedSize) {
                                     {"tinyllama-1.1b", 1'100'048'384L},
                                     {"llama-3.2-1b", 1'235'814'400L},
                                     {"llama-2-7b", 6'738'415'616L}}) {
-    ModelConfig config = model_config(name);
+    ModelConfig config = families().config(name);
     config.length = 16;
     EXPECT_EQ(parameters(*make_model(config)), count) << name;
   }
 }
 
 TEST(Families, SettingsHaveNamesAndKinds) {
-  ModelConfig config = model_config("gpt");
+  ModelConfig config = families().config("gpt");
   config.set("dropout", 0.5);
   EXPECT_EQ(config.number("dropout"), 0.5);
   EXPECT_THROW(config.set("dropout", 1), std::logic_error);
@@ -109,7 +111,7 @@ TEST(Families, SettingsHaveNamesAndKinds) {
 }
 
 TEST(Families, WhatIsGivenGoesBeforeTheNamesOwn) {
-  ModelConfig config = model_config("llama-3.2-1b");
+  ModelConfig config = families().config("llama-3.2-1b");
   const int layers = config.integer("layers");
   EXPECT_GT(layers, 0);
   EXPECT_EQ(config.number("theta"), 5e5);
@@ -121,12 +123,12 @@ TEST(Families, WhatIsGivenGoesBeforeTheNamesOwn) {
 
 TEST(Families, WrongConfigurations) {
   try {
-    model_config("resnet21");
+    families().config("resnet21");
     FAIL();
   } catch (const UsageError& error) {
     EXPECT_NE(std::string(error.what()).find("did you mean resnet20?"), std::string::npos) << error.what();
   }
-  ModelConfig config = model_config("resnet20");
+  ModelConfig config = families().config("resnet20");
   config.set("label_smoothing", 1.0);
   EXPECT_THROW(make_model(config), UsageError);
   config.set("label_smoothing", 0.0);

@@ -1,6 +1,6 @@
 // GPT-2 in Hugging Face's layout: what PyTorch computed with a small one (tests/golden/make_gpt2_tiny.py),
 // and the way there and back.
-#include "models/gpt_hugging_face.h"
+#include "models/published/layouts.h"
 
 #include <cmath>
 #include <cstring>
@@ -14,6 +14,7 @@
 #include "lpmm/files/safetensors.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/stored_weights.h"
+#include "models/families.h"
 #include "tests/models/imported.h"
 
 namespace lpmm {
@@ -202,7 +203,7 @@ TEST_F(HuggingFaceTest, AStableEmbeddingIsNotForPublishedWeights) {
     }
     return "no error";
   };
-  const auto check = family_of("gpt").check_start;
+  const auto check = families().find("gpt").check_start;
   EXPECT_EQ(said([&] { check(tiny_gpt2(), published); }), "no error");
   EXPECT_NE(said([&] { check(stable, published); }).find("trained without"), std::string::npos);
   CpuDevice device(1);

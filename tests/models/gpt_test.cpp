@@ -10,6 +10,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/program/family.h"
 #include "lpmm/run/setup.h"
+#include "models/families.h"
 #include "tests/lpmm/memory/net.h"
 #include "tests/models/parameters.h"
 
@@ -21,11 +22,11 @@ TEST(Gpt, ParameterCounts) {
   const std::map<std::string, std::int64_t> counts = {
       {"gpt2", 124439808}, {"gpt2-medium", 354823168}, {"gpt2-large", 774030080}, {"gpt2-xl", 1557611200}};
   for (const auto& [name, count] : counts)
-    EXPECT_EQ(parameters(*make_model(model_config(name))), count) << name;
+    EXPECT_EQ(parameters(*make_model(families().config(name))), count) << name;
 }
 
 TEST(Gpt, NamesAndShapes) {
-  const auto model = make_model(model_config("gpt2"));
+  const auto model = make_model(families().config("gpt2"));
   std::map<std::string, std::vector<std::int64_t>> shapes;
   for (const TensorInfo& t : model->tensors()) shapes[t.name] = t.shape;
   using Shape = std::vector<std::int64_t>;
@@ -50,7 +51,7 @@ TEST(Gpt, NamesAndShapes) {
 // Its gradient comes in two parts, which are gathered; or added up in an accumulator that an override gives.
 TEST(Gpt, WithoutAccumulatorsTheTiedEmbeddingHasNone) {
   RunConfig config;
-  config.model = model_config("gpt2");
+  config.model = families().config("gpt2");
   config.optimizer.rule = "adamw";
   config.policy = make_policy("lpmm-min");
   const auto accumulators = [&] {
@@ -68,7 +69,7 @@ TEST(Gpt, WithoutAccumulatorsTheTiedEmbeddingHasNone) {
 }
 
 ModelConfig small_stable() {
-  ModelConfig c = model_config("gpt");
+  ModelConfig c = families().config("gpt");
   for (const auto& [key, value] : {std::pair{"layers", 1}, {"heads", 2}, {"embedding", 16}})
     c.set(key, value);
   c.set(kContext, 24);
@@ -77,7 +78,7 @@ ModelConfig small_stable() {
   return complete(c);
 }
 Net stable_net(const ModelConfig& c, int batch, Compute compute = Compute::kFp32) {
-  return Net([c](ProgramBuilder& b) { family_of("gpt").forward(b, c); }, batch, compute, 2);
+  return Net([c](ProgramBuilder& b) { families().find("gpt").forward(b, c); }, batch, compute, 2);
 }
 Batch tokens_of(const ModelConfig& c, int count) {
   std::mt19937 generator(3);
@@ -182,7 +183,7 @@ TEST(Gpt, TheStableEmbeddingReadsATextByPiecesAsAWhole) {
 }
 
 TEST(Gpt, ImpossibleShapesAreRefused) {
-  ModelConfig config = model_config("gpt");
+  ModelConfig config = families().config("gpt");
   EXPECT_THROW(make_model(config), UsageError);  // gpt has no sizes of its own
   config.set("layers", 2);
   config.set("heads", 3);
@@ -197,14 +198,14 @@ TEST(Gpt, ImpossibleShapesAreRefused) {
 }
 
 TEST(Gpt, NamesDecideWhatIsLeftOpen) {
-  ModelConfig config = model_config("gpt2");
+  ModelConfig config = families().config("gpt2");
   config.set("layers", 3);
   config = complete(config);
   EXPECT_EQ(config.integer("layers"), 3);
   EXPECT_EQ(config.integer("heads"), 12);
   EXPECT_EQ(config.integer(kVocabulary), 50257);
   EXPECT_EQ(config.length, 1024);
-  EXPECT_EQ(complete(model_config("gpt")).integer("layers"), 0);
+  EXPECT_EQ(complete(families().config("gpt")).integer("layers"), 0);
 }
 
 }  // namespace

@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <map>
 
-#include "models/resnet_torchvision.h"
+#include "models/families.h"
+#include "models/published/layouts.h"
 #include "tests/lpmm/said.h"
 #include "tests/models/parameters.h"
 #include "tests/models/published_images.h"
@@ -56,7 +57,7 @@ TEST(ImagenetResNet, WeightsExistByPanels) {
 }
 
 TEST(ImagenetResNet, BlocksMayBeginAsTheirShortcuts) {
-  ModelConfig config = model_config("resnet50");
+  ModelConfig config = families().config("resnet50");
   config.set("width", 8);
   config.set("zero_last_norm", true);
   const auto model = make_model(config);
@@ -73,10 +74,10 @@ TEST(ImagenetResNet, BlocksMayBeginAsTheirShortcuts) {
 }
 
 TEST(ImagenetResNet, RefusesOtherStagesAndImages) {
-  ModelConfig config = model_config("resnet18");
+  ModelConfig config = families().config("resnet18");
   config.set("blocks", std::vector<std::int64_t>{2, 2, 2});
   EXPECT_THROW(make_model(config), UsageError);
-  config = model_config("resnet18");
+  config = families().config("resnet18");
   config.width = 16;
   EXPECT_THROW(make_model(config), UsageError);
 }
@@ -157,7 +158,7 @@ TEST(ImagenetResNet, WhatDoesNotFitIsNamed) {
   config.name = "resnet18";
   expect_load_refused(resnet_torchvision(), kBottleneck.path(), config,
                       "layer1.0.conv1.weight is 1 x 1 x 1 x 1");
-  EXPECT_EQ(&published_family(path), &family_of("resnet18"));
+  EXPECT_EQ(&published_family(path), &families().find("resnet18"));
 }
 
 TEST(ImagenetResNet, AStageThatIsMissingIsNamed) {

@@ -3,6 +3,7 @@
 #include "kernels/cpu.h"
 #include "lpmm/base/error.h"
 #include "lpmm/program/family.h"
+#include "models/families.h"
 #include "tests/models/parameters.h"
 
 namespace lpmm {
@@ -10,7 +11,7 @@ namespace {
 
 // 100 M parameters: built without their memory; workspace is panels and activations only.
 TEST(Mlp, PlansLargeWithoutWholeTensors) {
-  ModelConfig config = model_config("mlp");
+  ModelConfig config = families().config("mlp");
   config.set("hidden", std::vector<std::int64_t>{8192, 8192});
   const auto model = make_model(config);
   EXPECT_GT(parameters(*model), 90'000'000);
@@ -21,7 +22,7 @@ TEST(Mlp, PlansLargeWithoutWholeTensors) {
 }
 
 TEST(Mlp, WidthsAreChecked) {
-  ModelConfig config = model_config("mlp");
+  ModelConfig config = families().config("mlp");
   EXPECT_EQ(make_model(config)->tensors().size(), 2U);  // a linear model
   config.set("hidden", std::vector<std::int64_t>{64, 0});
   EXPECT_THROW(make_model(config), UsageError);

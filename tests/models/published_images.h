@@ -19,7 +19,8 @@
 #include "lpmm/program/family.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/stored_weights.h"
-#include "models/published.h"
+#include "models/families.h"
+#include "models/published/published.h"
 #include "tests/lpmm/scratch.h"
 #include "tests/models/imported.h"
 
@@ -29,7 +30,7 @@ using Floats = std::vector<float>;
 inline constexpr std::int64_t kPublishedImages = 3;
 
 inline ModelConfig of_imagenet(const std::string& name) {
-  ModelConfig config = model_config(name);
+  ModelConfig config = families().config(name);
   config.height = config.width = 224;
   config.classes = 1000;
   return config;

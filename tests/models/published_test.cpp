@@ -1,6 +1,6 @@
 // Published models: what transformers computed with small ones (tests/golden/make_llama_tiny.py), the way
 // there and back, shards, and what does not fit.
-#include "models/published.h"
+#include "models/published/published.h"
 
 #include <fmt/format.h>
 

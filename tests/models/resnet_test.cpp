@@ -5,6 +5,7 @@
 #include "kernels/cpu.h"
 #include "lpmm/base/error.h"
 #include "lpmm/program/family.h"
+#include "models/families.h"
 #include "tests/models/parameters.h"
 
 namespace lpmm {
@@ -16,25 +17,25 @@ TEST(ResNet, ParameterCounts) {
                                                       {"resnet32", 464154}, {"resnet44", 658586},
                                                       {"resnet56", 853018}, {"resnet110", 1727962}};
   for (const auto& [name, count] : counts)
-    EXPECT_EQ(parameters(*make_model(model_config(name))), count) << name;
+    EXPECT_EQ(parameters(*make_model(families().config(name))), count) << name;
 }
 
 TEST(ResNet, Wider) {
   for (const int widen : {1, 3}) {
-    ModelConfig config = model_config("resnet20");
+    ModelConfig config = families().config("resnet20");
     config.set("widen", widen);
     const std::int64_t a = 16 * widen, b = 2 * a, c = 4 * a;
     const std::int64_t convolutions = 27 * a + 54 * a * a + 9 * a * b + 45 * b * b + 9 * b * c + 45 * c * c;
     EXPECT_EQ(parameters(*make_model(config)), convolutions + 2 * (7 * a + 6 * b + 6 * c) + 10 * c + 10)
         << widen;
   }
-  ModelConfig config = model_config("resnet20");
+  ModelConfig config = families().config("resnet20");
   config.set("widen", 0);
   EXPECT_THROW(make_model(config), UsageError);
 }
 
 TEST(ResNet, NamesAndShapes) {
-  const auto model = make_model(model_config("resnet20"));
+  const auto model = make_model(families().config("resnet20"));
   std::map<std::string, std::vector<std::int64_t>> shapes;
   for (const TensorInfo& t : model->tensors()) shapes[t.name] = t.shape;
   using Shape = std::vector<std::int64_t>;
@@ -58,7 +59,7 @@ TEST(ResNet, NamesAndShapes) {
 
 // Memory of activations grows with the batch and halves with bf16.
 TEST(ResNet, ActivationBytes) {
-  const auto model = make_model(model_config("resnet20"));
+  const auto model = make_model(families().config("resnet20"));
   CpuDevice device(1);
   const auto half = model->build(64, Compute::kBf16, device),
              whole = model->build(64, Compute::kFp32, device);
@@ -68,7 +69,7 @@ TEST(ResNet, ActivationBytes) {
 }
 
 TEST(ResNet, ReadsSquares) {
-  ModelConfig config = model_config("resnet8");
+  ModelConfig config = families().config("resnet8");
   config.width = 16;
   EXPECT_THROW(make_model(config), UsageError);
 }

@@ -8,8 +8,9 @@
 #include "lpmm/program/translate.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/stored_weights.h"
-#include "models/published.h"
-#include "models/transformer_hugging_face.h"
+#include "models/families.h"
+#include "models/published/layouts.h"
+#include "models/published/published.h"
 #include "tests/lpmm/data/sentence_pieces.h"
 #include "tests/models/imported.h"
 #include "tests/models/parameters.h"
@@ -52,7 +53,7 @@ class TransformerTest : public TemporaryFolderTest {
 
 TEST_F(TransformerTest, SizesAreThoseOfTheNames) {
   const auto count = [](const char* name, std::int64_t vocabulary) {
-    ModelConfig config = model_config(name);
+    ModelConfig config = families().config(name);
     config.set(kVocabulary, vocabulary);
     config.set(kEnd, std::int64_t{0});
     config.set(kStart, std::int64_t{0});
@@ -335,7 +336,8 @@ TEST_F(TransformerTest, WhatItCannotReadIsSaid) {
   refused([](Batch& b) { b.source[3] = 47; });
   refused([](Batch& b) { b.labels[3] = 47; });
   EXPECT_THROW(m.model->build_decoder(3, 20, Compute::kFp32, m.device), std::logic_error);  // no program
-  EXPECT_THROW(make_model(model_config("mlp"))->build_decoder(3, 8, Compute::kFp32, m.device), UsageError);
+  EXPECT_THROW(make_model(families().config("mlp"))->build_decoder(3, 8, Compute::kFp32, m.device),
+               UsageError);
 }
 
 }  // namespace

@@ -4,7 +4,8 @@
 
 #include <map>
 
-#include "models/vit_timm.h"
+#include "models/families.h"
+#include "models/published/layouts.h"
 #include "tests/models/parameters.h"
 #include "tests/models/published_images.h"
 
@@ -98,7 +99,7 @@ TEST(Vit, WhatDoesNotFitIsNamed) {
   config = tiny_vit();
   config.height = 20;
   expect_load_refused(vit_timm(), kTinyVit, config, "pos_embed is 1 x 17 x 8, expected 1 x 21 x 8");
-  EXPECT_EQ(&published_family(kTinyVit), &family_of("vit"));
+  EXPECT_EQ(&published_family(kTinyVit), &families().find("vit"));
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // `lpmm eval`: the test set through a checkpoint.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -11,95 +10,49 @@
 #include "lpmm/base/error.h"
 #include "lpmm/base/exit_code.h"
 #include "lpmm/base/progress.h"
-#include "lpmm/data/image_sets.h"
-#include "lpmm/data/pairs/pair_sets.h"
-#include "lpmm/data/sentences/sentence_sets.h"
 #include "lpmm/program/family.h"
 #include "lpmm/run/beside/model_files.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/evaluate.h"
-#include "lpmm/run/run_progress.h"
 #include "lpmm/run/setup.h"
-#include "lpmm/run/stored_weights.h"
+#include "models/families.h"
 
 namespace lpmm {
 namespace {
 
 struct EvalArguments {
-  std::string path, config, data, task;
-  bool test = false;
+  std::string path, config;
+  DataRequest request;
   int threads = 0;
   bool json = false;
 };
 
-// A set by its name, or one that lies at a path.
-void name_images(const std::string& given, RunConfig& config) {
-  const auto& named = named_image_sets();
-  const bool has_name =
-      given == kDrawnSet || std::ranges::any_of(named, [&](const NamedImages& s) { return s.name == given; });
-  config.data.set = has_name ? given : kImagesByPath;
-  config.data.text.path = has_name ? "" : given;
-}
-
-// A set by its name, or a folder.
-void name_pairs(const std::string& given, RunConfig& config) {
-  const bool has_name = given != kPairsByPath && is_pair_set(given);
-  config.data.set = has_name ? given : kPairsByPath;
-  config.data.text.path = has_name ? "" : given;
-}
-
-// In place of the run's own data.
-void name_data(const EvalArguments& o, const std::string& checkpoint, RunConfig& config) {
-  const bool is_sentences = reads_sentences(config.model);
-  const auto refuse = [&](const char* option) {
-    return UsageError(fmt::format("{} is for models of sentences; {} reads {}", option, config.model.name,
-                                  what_is_read(config.model)));
-  };
-  if (!o.data.empty() && o.task.empty()) {
-    if (is_sentences) throw UsageError("--data beside models of sentences names where those of --task lie");
-    if (reads_tokens(config.model)) {
-      config.data.text.path = o.data;
-      config.data.text.validation_share = 1;
-    } else if (reads_pairs(config.model)) {
-      name_pairs(o.data, config);
-    } else {
-      name_images(o.data, config);
-    }
-  }
-  if (o.test && !is_sentences && !reads_pairs(config.model)) throw refuse("--test");
-  if (o.test) config.data.test_file = kTestFile;
-  if (o.task.empty()) return;
-  if (!is_sentences) throw refuse("--task");
-  if (!is_sentence_set(o.task)) load_sentences(o.task, "", kDevelopmentFile);  // says which there are
-  config.data.cosine = stored_classes(StoredWeights(checkpoint), config.model) == 0;
-  config.data.set = o.task;
-  config.data.text.path = o.data;
-}
-
-// Throws UsageError where a file of the same name is another text by now, or from this folder.
-void check_text(const Setup& setup, const std::string& checkpoint) {
-  if (setup.text == nullptr) return;
-  const Json now = data_json(setup);
+// Throws UsageError where a file of the same name holds other data by now, or from this folder.
+void check_data(const Setup& setup, const std::string& checkpoint) {
+  const RunConfig& config = setup.config;
+  const Json now = setup.task->identity();
   if (checkpoint_run(checkpoint).value("text", now) == now) return;
   throw UsageError(
-      fmt::format("{}: is not the text that {} was trained on; where it is meant, name it with --data",
-                  setup.text->name(), checkpoint));
+      fmt::format("{}: is not the {} that {} was trained on; where it is meant, name it with --data",
+                  config.data.text.path.empty() ? config.data.set : config.data.text.path,
+                  task_of(config.model).reads, checkpoint));
 }
 
 int run_eval(const EvalArguments& o) {
-  const std::string checkpoint = find_checkpoint(o.path);
-  ConfigOptions options;
-  options.settings = {fmt::format("train.threads={}", o.threads)};
-  RunConfig config =
-      load_config(o.config.empty() ? config_beside(checkpoint) : find_config(o.config), options);
-  name_data(o, checkpoint, config);
+  DataRequest request = o.request;
+  request.checkpoint = find_checkpoint(o.path);
+  const std::string& checkpoint = request.checkpoint;
+  RunConfig config = load_config(o.config.empty() ? config_beside(checkpoint) : find_config(o.config),
+                                 with_families({.settings = {fmt::format("train.threads={}", o.threads)}}));
+  const TaskRow& task = task_of(config.model);
+  name_data(request, config);
   config.optimizer.frozen = true;
   auto tokenizer = saved_tokenizer(checkpoint, config);
-  if (reads_tokens(config.model) && tokenizer == nullptr) throw no_tokenizer(checkpoint);
-  Setup setup = open_data(config, std::move(tokenizer), o.json);
-  take_from_model(setup, checkpoint);
-  if (o.data.empty() && o.config.empty()) check_text(setup, checkpoint);
+  if (task.tests_own_part && tokenizer == nullptr) throw no_tokenizer(checkpoint);
   Progress progress(o.json);
+  Setup setup = open_data(config, std::move(tokenizer), progress.share_of("reading text"));
+  take_from_model(setup, checkpoint);
+  if (task.tests_own_part && request.data.empty() && o.config.empty()) check_data(setup, checkpoint);
   const EvalResult result =
       evaluate(setup, *make_model(setup.config), checkpoint, progress.share_of("evaluating"));
   if (!std::isfinite(result.loss)) {
@@ -112,19 +65,13 @@ int run_eval(const EvalArguments& o) {
   answer["checkpoint"] = result.checkpoint;
   answer[result.unit] = result.items;
   for (const auto& [name, value] : result.scores) answer[name] = value;
-  if (!result.scores.empty()) {
-    if (setup.config.model.classes > 0) answer["test_loss"] = result.loss;
-    if (setup.pairs != nullptr) answer["test_accuracy"] = result.accuracy;  // of tokens
-    print_answer(answer, o.json);
-    return kDone;
-  }
-  if (reads_tokens(config.model)) {
+  if (task.is_judged_by_loss) {
     answer["loss"] = result.loss;
     answer["perplexity"] = std::exp(result.loss);
-  } else {
+  } else if (setup.config.model.classes > 0) {
     answer["test_loss"] = result.loss;
   }
-  answer["test_accuracy"] = result.accuracy;
+  if (result.has_accuracy) answer["test_accuracy"] = result.accuracy;
   print_answer(answer, o.json);
   return kDone;
 }
@@ -142,17 +89,17 @@ void add_eval_command(CLI::App& program, Action& action) {
       ->type_name("TOML");
   command
       ->add_option(
-          "--data", o->data,
+          "--data", o->request.data,
           "in place of the run's: a text or a file of tokens; images or pairs, as data.path has them, or the "
           "name of a set of them")
       ->type_name("PATH");
   command
       ->add_option(
-          "--task", o->task,
+          "--task", o->request.task,
           "a set of sentences in place of the run's, of the same kind: sst2, cola, mrpc, rte, stsb, or "
           "sentences with --data; models that only embed compare pairs by their cosine")
       ->type_name("SET");
-  command->add_flag("--test", o->test,
+  command->add_flag("--test", o->request.tests_last,
                     "sentences, pairs: the test file, not dev, where its answers are public");
   add_threads_option(*command, o->threads);
   command->add_flag(

@@ -17,6 +17,7 @@
 #include "lpmm/run/beside/model_files.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/stored_weights.h"
+#include "models/families.h"
 #include "models/published/folder.h"
 #include "models/published/type.h"
 
@@ -83,9 +84,9 @@ int run_export(const ExportArguments& o) {
   check_overwrite(o.output, o.overwrite);
   CpuDevice device(o.threads);
   if (o.hugging_face) {
-    const RunConfig config = load_config(config_beside(path), {});
+    const RunConfig config = load_config(config_beside(path), with_families());
     const ModelConfig& model = config.model;
-    const Published* published = family_of(model.name).published;
+    const Published* published = model.family->published;
     if (published == nullptr) {
       throw UsageError(
           fmt::format("{}: is a {}, which nobody publishes in a layout of theirs", path, model.name));

@@ -12,10 +12,7 @@
 #include "lpmm/base/exit_code.h"
 #include "lpmm/base/terminal.h"
 #include "lpmm/base/text.h"
-#include "lpmm/data/image_sets.h"
 #include "lpmm/data/pairs/marian_tokenizer.h"
-#include "lpmm/data/pairs/pair_sets.h"
-#include "lpmm/data/sentences/sentence_sets.h"
 #include "lpmm/data/text_data.h"
 #include "lpmm/data/utf8.h"
 #include "lpmm/files/files.h"
@@ -27,9 +24,10 @@
 #include "lpmm/run/log.h"
 #include "lpmm/run/run_folder.h"
 #include "lpmm/run/stored_weights.h"
-#include "models/published.h"
+#include "models/families.h"
 #include "models/published/facts.h"
 #include "models/published/folder.h"
+#include "models/published/published.h"
 #include "models/published/sentences.h"
 
 namespace lpmm {
@@ -93,7 +91,7 @@ ordered_json exported_tokenizer(const std::string& path) {
 
 // Throws where a translator's sentences end otherwise than the tokenizer's, so that it must be another's.
 void check_end(const Tokenizer& tokenizer, const ImportArguments& o, const ModelConfig& model) {
-  if (family_of(model.name).reads != Reads::kPairs) return;
+  if (!task_of(model).translates) return;
   const auto end = tokenizer.end_of_text();
   if (!end || *end == model.integer(kEnd)) return;
   throw UsageError(
@@ -106,7 +104,7 @@ void check_end(const Tokenizer& tokenizer, const ImportArguments& o, const Model
 // none. The config names its files.
 ordered_json tokenizer_of(const ImportArguments& o, RunConfig& config) {
   TextOptions& text = config.data.text;
-  const bool is_found = find_tokenizer(o, family_of(config.model.name).published->tokenizer, text);
+  const bool is_found = find_tokenizer(o, config.model.family->published->tokenizer, text);
   ordered_json described;
   if (o.folder.empty()) described = exported_tokenizer(o.path);
   const int most = config.model.integer(kVocabulary);
@@ -164,9 +162,7 @@ ModelConfig changed_model(const RunConfig& config, const std::string& path,
   }
   ModelConfig changed = config.model;  // with what no configuration says: classes, sides
   const auto parsed = [&](const std::vector<std::string>& with) {
-    ConfigOptions options;
-    options.settings = with;
-    return parse_config(to_toml(config), "the import", options).model.settings;
+    return parse_config(to_toml(config), "the import", with_families({.settings = with})).model.settings;
   };
   try {
     changed.settings = parsed(settings);
@@ -184,6 +180,7 @@ ModelConfig changed_model(const RunConfig& config, const std::string& path,
 
 RunConfig imported_config(const ImportArguments& o) {
   RunConfig config;
+  config.families = &families();
   const Published& published = *published_family(o.path).published;
   config.model = published.read(o.path);
   config.policy = make_policy(o.preset);
@@ -192,14 +189,9 @@ RunConfig imported_config(const ImportArguments& o) {
   config.model = changed_model(config, o.path, o.settings);
   const std::string remark = published.remark == nullptr ? "" : published.remark(o.path, config.model);
   if (!remark.empty()) tell(fmt::format("{}: {}\n", o.path, remark));
-  const Reads reads = family_of(config.model.name).reads;
-  if (reads == Reads::kImages) {
-    config.data.set = kImagesByPath;  // of which there are none yet
-    return config;
-  }
-  config.data.set = reads == Reads::kTokens  ? "text"
-                    : reads == Reads::kPairs ? kPairsByPath
-                                             : kSentencesByPath;
+  const TaskRow& task = task_of(config.model);
+  config.data.set = task.by_path;  // of which there are none yet
+  if (!task.has_tokens) return config;
   // A long context is for those who ask for it: activations grow with it.
   constexpr int kUsualLength = 1024;
   config.data.text.length = std::min(config.model.integer(kContext), kUsualLength);
@@ -246,7 +238,7 @@ int run_import(const ImportArguments& o) {
   CpuDevice device(o.threads);
   ModelMemory memory(model->tensors(), config.policy, config.optimizer, config.train.seed, 1, device);
   Buffers buffers(model->buffers(), device);
-  const Published& published = *family_of(config.model.name).published;
+  const Published& published = *config.model.family->published;
   published.load(o.path, memory);
   if (published.load_buffers != nullptr) published.load_buffers(o.path, buffers);
   const ReadFacts facts = read_published_facts(o.path, config.model);
@@ -256,8 +248,7 @@ int run_import(const ImportArguments& o) {
   ordered_json state = {{kSource, o.path}};
   if (!facts.tokens.empty()) state[kSpecialTokens] = special_tokens_json(facts.tokens);
   if (!facts.classes.empty()) state[kClasses] = facts.classes;
-  const bool reads_words = family_of(config.model.name).reads != Reads::kImages;
-  const ordered_json tokenizer = reads_words ? tokenizer_of(o, config) : ordered_json();
+  const ordered_json tokenizer = task_of(config.model).has_tokens ? tokenizer_of(o, config) : ordered_json();
   if (!tokenizer.is_null()) {
     state["tokenizer"] = tokenizer;
     if (tokenizer["kind"] == kMarianTokenizer) name_languages(config);

@@ -5,10 +5,11 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "lpmm/base/progress.h"
 #include "lpmm/program/family.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/run_folder.h"
+#include "lpmm/run/setup.h"
+#include "models/families.h"
 
 namespace lpmm {
 std::string config_beside(const std::string& checkpoint) {
@@ -21,22 +22,15 @@ std::string config_beside(const std::string& checkpoint) {
   return path.string();
 }
 
-namespace {
-
-RunConfig only_evaluated(RunConfig config) {
-  config.optimizer.frozen = true;
-  return config;
-}
-
-}  // namespace
-
-RunConfig text_config(const std::string& checkpoint, Reads reads) {
-  RunConfig config = load_config(config_beside(checkpoint), {});
-  if (family_of(config.model.name).reads != reads) {
+RunConfig evaluated_config(const std::string& checkpoint, const TaskRow& task,
+                           const std::vector<std::string>& settings) {
+  RunConfig config = load_config(config_beside(checkpoint), with_families({.settings = settings}));
+  const TaskRow& own = task_of(config.model);
+  if (&own != &task) {
     throw UsageError(fmt::format("{}: is a {}, which reads {}; this needs a model of {}", checkpoint,
-                                 config.model.name, what_is_read(config.model),
-                                 reads == Reads::kTokens ? "text" : kReadsPairs));
+                                 config.model.name, own.reads, task.reads));
   }
+  config.optimizer.frozen = true;
   return config;
 }
 
@@ -45,14 +39,9 @@ RunError no_tokenizer(const std::string& checkpoint) {
       fmt::format("{}/state.json: has no tokenizer, so this model reads ids but no text", checkpoint));
 }
 
-Setup open_data(const RunConfig& config, std::unique_ptr<Tokenizer> tokenizer, bool quiet) {
-  Progress progress(quiet);
-  return Setup(config, std::move(tokenizer), progress.share_of("reading text"));
-}
-
-LoadedModel::LoadedModel(const std::string& path, int threads, Reads reads)
+LoadedModel::LoadedModel(const std::string& path, int threads, const TaskRow& task)
     : checkpoint(find_checkpoint(path)),
-      config(only_evaluated(text_config(checkpoint, reads))),
+      config(evaluated_config(checkpoint, task)),
       device(threads),
       model(make_model(config.model)),
       memory(model->tensors(), config.policy, config.optimizer, config.train.seed, config.train.microbatches,

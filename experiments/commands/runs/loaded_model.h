@@ -8,18 +8,19 @@
 #include "lpmm/base/error.h"
 #include "lpmm/data/tokenizer.h"
 #include "lpmm/memory/model_memory.h"
-#include "lpmm/program/family.h"
 #include "lpmm/program/program.h"
 #include "lpmm/run/config.h"
-#include "lpmm/run/setup.h"
+#include "lpmm/run/tasks/tasks.h"
 
 namespace lpmm {
 
 // The config that a run keeps beside its checkpoints. Throws UsageError where there is none.
 std::string config_beside(const std::string& checkpoint);
 
-// The same, for a model that reads `reads`. Throws UsageError for another.
-RunConfig text_config(const std::string& checkpoint, Reads reads = Reads::kTokens);
+// The same as a configuration that trains nothing, for a model that reads `task`. Throws UsageError for
+// another.
+RunConfig evaluated_config(const std::string& checkpoint, const TaskRow& task,
+                           const std::vector<std::string>& settings = {});
 
 // The error for a text model whose checkpoint holds no tokenizer.
 RunError no_tokenizer(const std::string& checkpoint);
@@ -27,13 +28,10 @@ RunError no_tokenizer(const std::string& checkpoint);
 // The description of a tokenizer beside a model in Hugging Face's layout; their own file has another form.
 inline constexpr const char* kOwnTokenizer = "lpmm_tokenizer.json";
 
-// A run's data; the progress of reading a text is shown.
-Setup open_data(const RunConfig& config, std::unique_ptr<Tokenizer> tokenizer, bool quiet);
-
 struct LoadedModel {
   // find_checkpoint takes `path`. Memory is taken for the parameters alone. Throws UsageError for a model
   // that reads something else.
-  LoadedModel(const std::string& path, int threads, Reads reads = Reads::kTokens);
+  LoadedModel(const std::string& path, int threads, const TaskRow& task = kTextTask);
 
   std::string checkpoint;
   RunConfig config;

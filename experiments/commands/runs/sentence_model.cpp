@@ -26,14 +26,9 @@ namespace {
 constexpr int kBatch = 32;
 
 RunConfig sentences_config(const std::string& checkpoint, const std::string& compute) {
-  ConfigOptions options;
-  if (!compute.empty()) options.settings = {"train.compute=" + compute};
-  RunConfig config = load_config(config_beside(checkpoint), options);
-  if (!reads_sentences(config.model)) {
-    throw UsageError(fmt::format("{}: is a {}, which reads {}; this needs a model of sentences", checkpoint,
-                                 config.model.name, what_is_read(config.model)));
-  }
-  config.optimizer.frozen = true;
+  std::vector<std::string> settings;
+  if (!compute.empty()) settings.push_back("train.compute=" + compute);
+  RunConfig config = evaluated_config(checkpoint, kSentenceTask, settings);
   config.model = complete(config.model);
   const int context = config.model.integer(kContext), asked = config.data.text.length;
   config.model.length = asked == 0 ? context : std::min(asked, context);
@@ -81,7 +76,7 @@ SentenceModel::SentenceModel(const std::string& path, int threads, const std::st
                                           config_.train.seed, 1, device_);
   Buffers none(model_->buffers(), device_);
   if (embeds && classes > 0) {
-    load_parameters(weights, *memory_, family_of(config_.model.name).head);
+    load_parameters(weights, *memory_, config_.model.family->head);
   } else {
     load_checkpoint(checkpoint_, config_.model.name, *memory_, none);
   }
@@ -101,7 +96,7 @@ std::vector<float> SentenceModel::outputs(std::vector<SentenceExample> examples,
   set.labels.resize(static_cast<std::size_t>(classes() > 1 ? classes() : 0));
   for (const std::size_t i : order) set.test.push_back(examples[i]);
   const SentenceData data(set, tokenizer_, filled_lengths(config_.model.length));
-  check_types(config_.model, data);
+  data.check_types(config_.model.integer(kTypes));
   Batch batch;
   std::vector<float> some, out;
   const Buffers none(model_->buffers(), device_);

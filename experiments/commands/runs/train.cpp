@@ -37,7 +37,7 @@ std::string number_or_dash(const nlohmann::ordered_json& value, const char* form
 // Prints what came out, where it lies and what to type next.
 void print_for_people(const TrainResult& result, const RunConfig& config, const std::string& out) {
   const auto s = nlohmann::ordered_json::parse(result.summary);
-  const bool is_text = reads_tokens(config.model);
+  const TaskRow& task = task_of(config.model);
   std::string scores;
   if (const auto found = s.find("scores"); found != s.end()) {
     for (const auto& [name, value] : found->items()) {
@@ -46,7 +46,7 @@ void print_for_people(const TrainResult& result, const RunConfig& config, const 
   }
   const std::string quality =
       !scores.empty() ? fmt::format("{}loss {}", scores, number_or_dash(s["test_loss"], "{:.4f}"))
-      : is_text
+      : task.is_judged_by_loss
           ? fmt::format("validation loss {}", number_or_dash(s["test_loss"], "{:.4f}"))
           : fmt::format("test accuracy {} %, loss {}", number_or_dash(s["test_accuracy"], "{:.1f}", 100),
                         number_or_dash(s["test_loss"], "{:.4f}"));
@@ -67,7 +67,7 @@ void print_for_people(const TrainResult& result, const RunConfig& config, const 
     return;
   }
   const std::string run = path_argument(out);
-  const std::vector<std::string> use = {"lpmm", is_text ? "sample" : "eval", run};
+  const std::vector<std::string> use = {"lpmm", task.continues ? "sample" : "eval", run};
   const std::vector<std::string> report = {"lpmm", "report", run, "--out", "report.html"};
   fmt::print("next: {}, {}\n", printable(shell_command(use)), printable(shell_command(report)));
 }
@@ -88,7 +88,11 @@ int run_train(const TrainArguments& o) {
   const std::string own = o.run.resume ? newest_checkpoint(o.run.out + "/checkpoints") : "";
   if (own.empty() && !init.empty()) find_checkpoint(init);  // before anything is loaded
   if (!own.empty()) take_tokenizer_files(config, own);
-  Setup setup = open_data(config, own.empty() ? nullptr : own_tokenizer(own, config), o.run.quiet);
+  Setup setup = [&] {
+    Progress progress(o.run.quiet);
+    return open_data(config, own.empty() ? nullptr : own_tokenizer(own, config),
+                     progress.share_of("reading text"));
+  }();
   if (!own.empty() || !init.empty()) take_from_model(setup, own.empty() ? find_checkpoint(init) : own);
   const TrainResult result = train(setup, *make_model(setup.config), o.run);
   if (o.json) {

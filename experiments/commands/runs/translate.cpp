@@ -46,7 +46,7 @@ std::vector<std::string> given_lines(const TranslateArguments& o) {
 
 int run_translate(const TranslateArguments& o) {
   if (std::isnan(o.beams.length_penalty)) throw UsageError("--length-penalty is a number, not nan");
-  LoadedModel loaded(o.path, o.threads, Reads::kPairs);
+  LoadedModel loaded(o.path, o.threads, kPairTask);
   const std::vector<std::string> lines = given_lines(o);
   Progress progress(o.json);
   const std::vector<std::string> told =

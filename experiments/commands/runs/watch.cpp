@@ -27,6 +27,7 @@
 #include "lpmm/run/setup.h"
 #include "lpmm/run/watch/replay.h"
 #include "lpmm/run/watch/watch.h"
+#include "models/families.h"
 
 namespace lpmm {
 namespace {
@@ -100,7 +101,8 @@ Case open_case(const WatchArguments& o) {
     throw UsageError(fmt::format("{}: is no run's folder: it has no config.toml or no log.jsonl", o.run));
   }
   check_config_seal(c.folder.config.string());
-  c.config = load_config(c.folder.config.string(), {"", "", {fmt::format("train.threads={}", o.threads)}});
+  c.config = load_config(c.folder.config.string(),
+                         with_families({.settings = {fmt::format("train.threads={}", o.threads)}}));
   c.log = read_log(c.folder.log.string());
   c.spikes = kept_spikes(o.run);
   c.spike = choose(c, o.step);
@@ -224,7 +226,7 @@ Answer investigate(const WatchArguments& o, const Case& c) {
   Progress progress(o.quiet);
   std::unique_ptr<Tokenizer> tokenizer;
   if (c.from > 0) tokenizer = saved_tokenizer(c.folder.checkpoints / checkpoint_name(c.from), c.config);
-  Setup setup = open_data(c.config, std::move(tokenizer), o.quiet);
+  Setup setup = open_data(c.config, std::move(tokenizer), progress.share_of("reading text"));
   const std::string own = newest_checkpoint(c.folder.checkpoints);
   if (!own.empty()) take_from_model(setup, own);
   const auto model = make_model(setup.config);

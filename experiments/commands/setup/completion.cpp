@@ -11,6 +11,7 @@
 #include "experiments/download/data_sets.h"
 #include "lpmm/base/exit_code.h"
 #include "lpmm/memory/policy.h"
+#include "models/families.h"
 
 namespace lpmm {
 namespace {
@@ -80,7 +81,7 @@ Words command_names(const CLI::App& app) {
 
 Words key_names() {
   Words out;
-  for (const ConfigKey& key : all_config_keys()) {
+  for (const ConfigKey& key : all_config_keys(families())) {
     const bool of_list = std::count(key.name.begin(), key.name.end(), '.') > 1;
     if (!of_list) out.push_back(key.name);
   }

@@ -12,6 +12,7 @@
 #include "lpmm/files/toml_table.h"
 #include "lpmm/memory/rules.h"
 #include "lpmm/run/config_keys.h"
+#include "models/families.h"
 
 namespace lpmm {
 namespace {
@@ -22,9 +23,9 @@ struct ConfigListArguments {
 };
 
 std::vector<ConfigKey> keys_with(const std::string& rule) {
-  if (rule.empty()) return all_config_keys();
+  if (rule.empty()) return all_config_keys(families());
   const std::optional<RuleName> name = RuleName::find(rule);
-  if (name) return all_config_keys(name);
+  if (name) return all_config_keys(families(), name);
   throw UsageError(fmt::format("--rule {}: there are {}{}", rule, join(rule_names()),
                                did_you_mean(nearest_name(rule, rule_names()))));
 }

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "experiments/commands/arguments.h"
@@ -23,24 +22,6 @@ struct PlanArguments {
   ConfigArguments config;
   bool json = false;
 };
-
-// Without GPT-2's files a text can be planned for, though not be read: its bytes stand for its tokens.
-Setup setup_without_tokenizer(RunConfig config) {
-  const TextOptions& text = config.data.text;
-  const bool needs_files = config.data.set == "text" && text.tokenizer == kGpt2Tokenizer &&
-                           config.train.init.empty() && !text.path.ends_with(".tokens");
-  if (!needs_files || std::filesystem::exists(std::filesystem::path(gpt2_folder(text)) / kGpt2Tokens)) {
-    return Setup(config);
-  }
-  tell(
-      fmt::format("no tokenizer in {}: every byte of the text is counted as a token, about four times too "
-                  "many; `lpmm data get gpt2-bpe` downloads it\n",
-                  gpt2_folder(text)));
-  if (reads_tokens(config.model) && config.model.integer(kVocabulary) == 0) {
-    config.model.set(kVocabulary, kGpt2Vocabulary);
-  }
-  return Setup(config, make_byte_tokenizer(), {});
-}
 
 void print_row(const std::string& what, std::int64_t bytes, std::int64_t fp32) {
   fmt::print("{:<26} {:>10} {:>10}\n", what, format_bytes(bytes), format_bytes(fp32));
@@ -80,9 +61,11 @@ void print_plan(const Plan& plan, const Plan& fp32, const Policy& policy) {
 }
 
 int run_plan(const PlanArguments& o) {
-  const RunConfig config = o.config.load();
+  RunConfig config = o.config.load();
   if (!config.train.init.empty()) find_checkpoint(config.train.init);
-  const Setup setup = setup_without_tokenizer(config);
+  const auto stand_in = task_of(config.model).stand_in;
+  auto tokenizer = stand_in == nullptr ? nullptr : stand_in(config);
+  const Setup setup = open_data(config, std::move(tokenizer));
   check_trained(setup);
   const auto model = make_model(setup.config);
   const Plan plan = make_plan(setup, *model);

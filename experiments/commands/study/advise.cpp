@@ -42,7 +42,7 @@ void check_packed(const RunConfig& config, std::span<const TensorInfo> tensors) 
 std::vector<TensorProbe> probe(const RunConfig& config, const AdviseArguments& o) {
   RunConfig plain = config;
   plain.policy = make_policy(kPlainPreset);
-  const Setup setup(plain);
+  const Setup setup = open_data(plain);
   check_trained(setup);
   const auto model = make_model(setup.config);
   check_policy(config.policy, config.optimizer, model->tensors());

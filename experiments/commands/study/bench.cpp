@@ -33,7 +33,7 @@ struct TrainSpeedArguments {
 };
 
 int run_train_speed(const TrainSpeedArguments& o) {
-  const Setup setup(o.config.load());
+  const Setup setup = open_data(o.config.load());
   const RunConfig& config = setup.config;
   const auto device = make_device(config.train.device, config.train.threads);
   check_memory(make_plan(setup, *make_model(config), *device), *device);

@@ -75,11 +75,6 @@ const std::vector<NamedPairs>& named_pair_sets() {
   return kSets;
 }
 
-bool is_pair_set(std::string_view set) {
-  return set == kPairsByPath ||
-         std::ranges::any_of(named_pair_sets(), [&](const NamedPairs& s) { return s.name == set; });
-}
-
 PairSet load_pairs(const std::string& set, const std::string& path, const std::string& source,
                    const std::string& target, std::string_view test_file, bool trains) {
   NamedPairs names{kPairsByPath, "", "train", kDevelopmentFile, kTestFile};

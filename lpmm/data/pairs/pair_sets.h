@@ -29,7 +29,6 @@ struct NamedPairs {
 const std::vector<NamedPairs>& named_pair_sets();
 // The set that data.path names: train.LANGUAGE, dev.LANGUAGE and, where it is tested on that, test.LANGUAGE.
 inline constexpr std::string_view kPairsByPath = "pairs";
-bool is_pair_set(std::string_view set);
 
 // `path` leads to the folder of the set, from here or from data_folder(); empty: the named set's own.
 // `test_file`: dev or test. `trains`: else what is trained on is not read. Throws RunError naming file and

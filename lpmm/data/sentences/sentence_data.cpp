@@ -82,12 +82,16 @@ SentenceData SentenceData::numbered(std::vector<std::string> names,
   return other;
 }
 
-int SentenceData::types() const {
+void SentenceData::check_types(int known) const {
   std::int32_t most = 0;
   for (const auto* examples : {&train_, &test_}) {
     for (const Example& e : *examples) most = std::max(most, *std::ranges::max_element(e.types));
   }
-  return most + 1;
+  if (known == 0 || most < known) return;  // with 0 the model does not read them
+  throw UsageError(
+      fmt::format("model.types = {}, but the tokenizer tells {} kinds of sentences apart in {}: the model "
+                  "cannot read pairs that it puts together",
+                  known, most + 1, name_));
 }
 
 int SentenceData::longest() const {

@@ -28,6 +28,7 @@ class SentenceData : public DataSource {
   std::int64_t train_examples() const override { return std::ssize(train_); }
   std::int64_t test_examples() const override { return std::ssize(test_); }
   std::int64_t labels() const override { return 1; }
+  std::int64_t test_items() const override { return test_examples() / (is_apart_ ? 2 : 1); }
   // By the set's metrics, with classes by their largest logit. Sentences apart: correlations of the cosines
   // of the two with the scores.
   Scores score(std::span<const float> outputs) const override;
@@ -39,7 +40,9 @@ class SentenceData : public DataSource {
   // The same with classes numbered otherwise: what was i becomes places[i], and is called as `names` says.
   SentenceData numbered(std::vector<std::string> names, const std::vector<std::int32_t>& places) const;
   const std::vector<std::string>& class_names() const { return class_names_; }
-  int types() const;                        // that its tokens are of: 2 where a tokenizer tells pairs apart
+  // Throws UsageError where its tokens are of more kinds of sentences than the `known` ones of a model; 0: it
+  // reads none.
+  void check_types(int known) const;
   int classes() const { return classes_; }  // 1: a number, 0: there is nothing to tell
   int longest() const;                      // that batches are filled up to
   std::int64_t bytes() const { return bytes_; }

@@ -33,7 +33,7 @@ struct Layout {
   bool has_names = true;
   Column first, second = {}, answer;
 };
-struct Task {
+struct SentenceSetRow {
   NamedSentences set;
   bool is_number;
   std::vector<std::string> labels;
@@ -47,41 +47,42 @@ Layout named(std::string_view file, std::string_view first, std::string_view sec
   return {file, true, {first}, {second}, {answer}};
 }
 
-const std::vector<Task>& tasks() {
+const std::vector<SentenceSetRow>& set_rows() {
   constexpr Column kColaSentence{{}, 3}, kColaLabel{{}, 1};
-  static const std::vector<Task> kTasks = {{{"sst2", "glue/SST-2"},
-                                            false,
-                                            {"0", "1"},
-                                            {Metric::kAccuracy},
-                                            named("train", "sentence", "", "label"),
-                                            named("dev", "sentence", "", "label")},
-                                           {{"cola", "glue/CoLA"},
-                                            false,
-                                            {"0", "1"},
-                                            {Metric::kMatthews},
-                                            {"train", false, kColaSentence, {}, kColaLabel},
-                                            {"dev", false, kColaSentence, {}, kColaLabel}},
-                                           {{"mrpc", "glue/MRPC"},
-                                            false,
-                                            {"0", "1"},
-                                            {Metric::kF1, Metric::kAccuracy},
-                                            named("train", "#1 String", "#2 String", "Quality"),
-                                            named("dev", "#1 String", "#2 String", "Quality"),
-                                            named("test_labelled", "#1 String", "#2 String", "Quality")},
-                                           {{"rte", "glue/RTE"},
-                                            false,
-                                            {"entailment", "not_entailment"},
-                                            {Metric::kAccuracy},
-                                            named("train", "sentence1", "sentence2", "label"),
-                                            named("dev", "sentence1", "sentence2", "label")},
-                                           {{"stsb", "glue/STS-B"},
-                                            true,
-                                            {},
-                                            {Metric::kSpearman, Metric::kPearson},
-                                            named("train", "sentence1", "sentence2", "score"),
-                                            named("dev", "sentence1", "sentence2", "score"),
-                                            Layout{"test_labelled", false, {{}, 5}, {{}, 6}, {{}, 4}}}};
-  return kTasks;
+  static const std::vector<SentenceSetRow> kRows = {
+      {{"sst2", "glue/SST-2"},
+       false,
+       {"0", "1"},
+       {Metric::kAccuracy},
+       named("train", "sentence", "", "label"),
+       named("dev", "sentence", "", "label")},
+      {{"cola", "glue/CoLA"},
+       false,
+       {"0", "1"},
+       {Metric::kMatthews},
+       {"train", false, kColaSentence, {}, kColaLabel},
+       {"dev", false, kColaSentence, {}, kColaLabel}},
+      {{"mrpc", "glue/MRPC"},
+       false,
+       {"0", "1"},
+       {Metric::kF1, Metric::kAccuracy},
+       named("train", "#1 String", "#2 String", "Quality"),
+       named("dev", "#1 String", "#2 String", "Quality"),
+       named("test_labelled", "#1 String", "#2 String", "Quality")},
+      {{"rte", "glue/RTE"},
+       false,
+       {"entailment", "not_entailment"},
+       {Metric::kAccuracy},
+       named("train", "sentence1", "sentence2", "label"),
+       named("dev", "sentence1", "sentence2", "label")},
+      {{"stsb", "glue/STS-B"},
+       true,
+       {},
+       {Metric::kSpearman, Metric::kPearson},
+       named("train", "sentence1", "sentence2", "score"),
+       named("dev", "sentence1", "sentence2", "score"),
+       Layout{"test_labelled", false, {{}, 5}, {{}, 6}, {{}, 4}}}};
+  return kRows;
 }
 
 // All of NAME.tsv in a folder, which may be compressed. Throws where it is not there.
@@ -290,28 +291,25 @@ std::int64_t SentenceSet::bytes() const {
 const std::vector<NamedSentences>& named_sentence_sets() {
   static const std::vector<NamedSentences> kSets = [] {
     std::vector<NamedSentences> sets;
-    for (const Task& task : tasks()) sets.push_back(task.set);
+    for (const SentenceSetRow& task : set_rows()) sets.push_back(task.set);
     return sets;
   }();
   return kSets;
 }
 
 std::vector<std::string> class_names_of(std::string_view set) {
-  const auto task = std::ranges::find_if(tasks(), [&](const Task& t) { return t.set.name == set; });
-  return task == tasks().end() ? std::vector<std::string>() : task->labels;
-}
-
-bool is_sentence_set(std::string_view set) {
-  return set == kSentencesByPath ||
-         std::ranges::any_of(tasks(), [&](const Task& t) { return t.set.name == set; });
+  const auto task =
+      std::ranges::find_if(set_rows(), [&](const SentenceSetRow& t) { return t.set.name == set; });
+  return task == set_rows().end() ? std::vector<std::string>() : task->labels;
 }
 
 SentenceSet load_sentences(const std::string& set, const std::string& path, std::string_view test_file) {
   if (set == kSentencesByPath) return path.empty() ? SentenceSet{.name = set} : load_own(path, test_file);
-  const auto task = std::ranges::find_if(tasks(), [&](const Task& t) { return t.set.name == set; });
-  if (task == tasks().end()) {
+  const auto task =
+      std::ranges::find_if(set_rows(), [&](const SentenceSetRow& t) { return t.set.name == set; });
+  if (task == set_rows().end()) {
     std::string known(kSentencesByPath);
-    for (const Task& t : tasks()) known += fmt::format(", {}", t.set.name);
+    for (const SentenceSetRow& t : set_rows()) known += fmt::format(", {}", t.set.name);
     throw UsageError(fmt::format("no set of sentences is called {}: there are {}", set, known));
   }
   const bool is_test = test_file == kTestFile;

@@ -34,9 +34,6 @@ struct NamedSentences {
   std::string_view name, folder;
 };
 const std::vector<NamedSentences>& named_sentence_sets();
-// Whether a set of that name is one of sentences: named, or kSentencesByPath.
-bool is_sentence_set(std::string_view set);
-
 // The class names of a named set, in order; empty for other sets and for sets of numbers.
 std::vector<std::string> class_names_of(std::string_view set);
 

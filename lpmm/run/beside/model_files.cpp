@@ -109,9 +109,7 @@ void take_from_model(Setup& setup, const std::string& checkpoint) {
   const std::vector<std::string> names = stored_class_names(checkpoint_run(checkpoint));
   const std::vector<std::int32_t> by_name = places(setup.class_names, names);
   if (by_name.size() != names.size() || names.empty() || names == setup.class_names) return;
-  if (setup.sentences != nullptr) {
-    setup.sentences = std::make_shared<const SentenceData>(setup.sentences->numbered(names, by_name));
-  }
+  if (auto other = setup.task->numbered(names, by_name)) setup.task = std::move(other);
   setup.class_names = names;
 }
 

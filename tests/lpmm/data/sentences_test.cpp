@@ -59,8 +59,11 @@ TEST_F(SentencesTest, ALengthWithoutRoomForASentenceIsRefused) {
   const SentenceSet set = load();
   expect_said([&] { SentenceData(set, letters(), {3}); },
               "data.length = 3: the tokenizer puts 3 tokens around a pair");
-  EXPECT_EQ(SentenceData(set, letters(), {4}).types(), 2);
-  EXPECT_EQ(SentenceData(set, letters(), {4}).class_names(), (std::vector<std::string>{"no", "yes"}));
+  const SentenceData data(set, letters(), {4});
+  EXPECT_NO_THROW(data.check_types(2));
+  EXPECT_NO_THROW(data.check_types(0));  // a model that reads none
+  EXPECT_THROW(data.check_types(1), UsageError);
+  EXPECT_EQ(data.class_names(), (std::vector<std::string>{"no", "yes"}));
 }
 
 TEST_F(SentencesTest, AFolderSaysWhatItHolds) {

@@ -21,19 +21,20 @@
 #include "lpmm/run/config_keys.h"
 #include "lpmm/run/log.h"
 #include "lpmm/run/run_folder.h"
+#include "models/families.h"
 #include "tests/lpmm/scratch.h"
 
 namespace lpmm {
 namespace {
 
 RunConfig parse(const std::string& text, const ConfigOptions& options = {}) {
-  return parse_config("train.steps = 1\n" + text, "run.toml", options);
+  return parse_config("train.steps = 1\n" + text, "run.toml", with_families(options));
 }
 
 // The message of the error, or "no error".
 std::string message(const std::string& text, const ConfigOptions& options = {}) {
   try {
-    parse_config(text, "run.toml", options);
+    parse_config(text, "run.toml", with_families(options));
   } catch (const UsageError& e) {
     return e.what();
   }
@@ -132,7 +133,7 @@ TEST(Config, ModelsHaveTheSettingsOfTheirFamily) {
   EXPECT_NE(text.find("[model]\nname = \"resnet8\"\nwiden = 2\nlabel_smoothing = 0\n\n[data]"),
             std::string::npos)
       << text;
-  EXPECT_TRUE(differences(c, parse_config(text, "again.toml", {})).empty());
+  EXPECT_TRUE(differences(c, parse_config(text, "again.toml", with_families())).empty());
   EXPECT_EQ(parse("").model.name, "resnet20");
 
   const std::string run = "[train]\nepochs=1\n[model]\n";
@@ -149,11 +150,11 @@ TEST(Config, ModelsHaveTheSettingsOfTheirFamily) {
 TEST(Config, CommandLineWinsInOrder) {
   const std::string text =
       "[memory]\npreset = 'lpmm'\nparameter = 'int16'\n[train]\nbatch = 32\nepochs = 2\n";
-  const RunConfig c = parse_config(
-      text, "run.toml",
-      {"lpmm-min",
-       "rn",
-       {"train.batch=64", "train.compute=fp32", "train.steps=3", "schedule.milestones=[0.1, 0.2]"}});
+  const RunConfig c = parse_config(text, "run.toml",
+                                   with_families({"lpmm-min",
+                                                  "rn",
+                                                  {"train.batch=64", "train.compute=fp32", "train.steps=3",
+                                                   "schedule.milestones=[0.1, 0.2]"}}));
   EXPECT_EQ(c.policy.preset, "lpmm-min");
   EXPECT_EQ(c.policy.specs[Role::kParameter].format.bits,
             8);  // the preset replaces the file's parameter spec
@@ -205,7 +206,7 @@ TEST(Config, SmallTensorsAreExemptWhereThePresetOrTheConfigSaysSo) {
   EXPECT_EQ(least("[memory]\nmin_elements = 10\n", {"thu4", "", {}}), 4097);  // --preset wins over the file
   EXPECT_EQ(least("", {"bnb8", "", {"memory.min_elements=0"}}), 0);
   const std::string text = to_toml(parse("[memory]\nmin_elements = 77\n"));
-  EXPECT_EQ(parse_config(text, "again.toml", {}).policy.min_elements, 77);
+  EXPECT_EQ(parse_config(text, "again.toml", with_families()).policy.min_elements, 77);
   expect_refusal("train.steps = 1\n[memory]\nmin_elements = -1\n", {"memory.min_elements", "-1"});
 }
 
@@ -223,12 +224,12 @@ TEST(Config, GradientsMayBeAccumulatedInTheMomentum) {
   EXPECT_FALSE(in_momentum(memory + sgdm, {"", "", {"memory.accumulator=int8"}}));
   const std::string text = to_toml(parse(memory + sgdm));
   EXPECT_NE(text.find("accumulator = \"momentum\""), std::string::npos);
-  EXPECT_TRUE(parse_config(text, "again.toml", {}).policy.accumulate_in_momentum);
+  EXPECT_TRUE(parse_config(text, "again.toml", with_families()).policy.accumulate_in_momentum);
 
   // "none" likewise, for one microbatch without clipping.
   const std::string none = "[memory]\naccumulator = 'none'\n";
   EXPECT_TRUE(parse(none + sgdm).policy.apply_at_once);
-  EXPECT_TRUE(parse_config(to_toml(parse(none + sgdm)), "again.toml", {}).policy.apply_at_once);
+  EXPECT_TRUE(parse_config(to_toml(parse(none + sgdm)), "again.toml", with_families()).policy.apply_at_once);
   EXPECT_FALSE(parse(none + sgdm, {"", "", {"memory.accumulator=int8"}}).policy.apply_at_once);
   EXPECT_FALSE(parse(none + sgdm, {"", "", {"memory.accumulator=momentum"}}).policy.apply_at_once);
   expect_refusal("train.epochs = 1\n" + none + sgdm + "clip_norm = 1\n",
@@ -278,7 +279,7 @@ TEST(Config, ParametersMayHaveASecondTerm) {
       parse(own +
             "[[memory.override]]\npattern = 'a'\ncompensation = 'none'\n[[memory.override]]\npattern = 'b'\n"
             "compensation = 'int8'\n");
-  const RunConfig again = parse_config(to_toml(some), "again.toml", {});
+  const RunConfig again = parse_config(to_toml(some), "again.toml", with_families());
   EXPECT_EQ(to_toml(again), to_toml(some));
   EXPECT_EQ(again.policy.overrides[0].specs[Role::kCompensation], Spec{});
   EXPECT_EQ(to_string(*again.policy.overrides[1].specs[Role::kCompensation]), "int8:block128:sr");
@@ -304,9 +305,9 @@ TEST(Config, PrintsWhatItReads) {
       "[[optimizer.group]]\npattern='a\"\\*'\n[memory]\npreset='lpmm'\nerror_feedback=true\n[[memory."
       "override]]\npattern='*.w'\n"
       "momentum='soft4:block256:sr'\n[model]\nname='mlp'\nhidden=[1,2]\n",
-      "run.toml", {"", "rn", {}});
+      "run.toml", with_families({"", "rn", {}}));
   const std::string text = to_toml(c);
-  const RunConfig again = parse_config(text, "again.toml", {});
+  const RunConfig again = parse_config(text, "again.toml", with_families());
   EXPECT_EQ(to_toml(again), text);
   EXPECT_TRUE(differences(c, again).empty());
   EXPECT_EQ(again.optimizer.groups[0].pattern, "a\"\\*");
@@ -337,8 +338,8 @@ TEST(Config, SpecsOfRolesWithoutMemoryAreNoDifference) {
   const auto changed = [](const std::string& optimizer, const std::string& role) {
     const std::string run = "[optimizer]\n" + optimizer + "[memory]\npreset='lpmm'\n";
     const std::string spec = role == "variance" ? " = 'sqrt02:block64:sr'\n" : " = 'int5:block64:sr'\n";
-    return !differences(parse(run),
-                        parse_config(sealed("train.steps = 1\n" + run + role + spec), "run.toml", {}))
+    return !differences(parse(run), parse_config(sealed("train.steps = 1\n" + run + role + spec), "run.toml",
+                                                 with_families()))
                 .empty();
   };
   const std::string sgd = "rule='sgd'\n", sgdm = "rule='sgd'\nmomentum=0.9\n", adam = "rule='adamw'\n";
@@ -376,7 +377,7 @@ TEST(Config, OtherWordsFindTheirKeys) {
                  {"", "", {"optimizer.wd=0.1"}});
   // Every one of them is meant for a key that exists.
   for (const auto& [word, key] : config_keys::kOtherWords) {
-    const std::vector<ConfigKey> all = all_config_keys();
+    const std::vector<ConfigKey> all = all_config_keys(families());
     EXPECT_TRUE(std::any_of(all.begin(), all.end(), [&, k = key](const ConfigKey& c) { return c.name == k; }))
         << word << " is said to mean " << key;
   }
@@ -395,7 +396,7 @@ TEST(Config, TextWithoutAPathIsReadAsBytes) {
 }
 
 TEST(Config, EveryKeyIsListedWithDefaultRangeAndHelp) {
-  const std::vector<ConfigKey> keys = all_config_keys();
+  const std::vector<ConfigKey> keys = all_config_keys(families());
   std::set<std::string> names;
   for (const ConfigKey& key : keys) {
     EXPECT_TRUE(names.insert(key.name).second) << key.name << " is listed twice";
@@ -532,6 +533,7 @@ TEST(Config, ARateThatIsNotGivenIsTheRules) {
     EXPECT_NE(to_toml(c).find(fmt::format("\nlearning_rate = {}\n", rate)), std::string::npos) << text;
   }
   RunConfig in_code;
+  in_code.families = &families();
   in_code.optimizer.rule = "lion";
   EXPECT_NE(to_toml(in_code).find("\nlearning_rate = 0.0001\n"), std::string::npos);
 }
@@ -570,7 +572,7 @@ TEST(Config, TheCommandLineMayChangeTheRuleOfAFile) {
   EXPECT_EQ(c.optimizer.rule, RuleName("sgd"));
   EXPECT_EQ(to_toml(c).find("beta2"), std::string::npos);
   EXPECT_EQ(to_toml(c).find("\nvariance"), std::string::npos) << to_toml(c);
-  EXPECT_TRUE(differences(c, parse_config(sealed_config(c), "config.toml", {})).empty());
+  EXPECT_TRUE(differences(c, parse_config(sealed_config(c), "config.toml", with_families())).empty());
   EXPECT_NO_THROW(parse("[optimizer]\nmomentum = 0.9\n[memory]\nmomentum = 'int8'\n",
                         {"", "", {"optimizer.momentum=0"}}));
   // Also where the file is wrong and the command line sets it right.
@@ -586,8 +588,9 @@ TEST(Config, WhatARunWroteIsTakenAsItIs) {
   const std::string text =
       "train.steps = 1\n[optimizer]\nrule = 'adamw'\n[memory]\npreset = 'lpmm'\nslow_momentum = 'int8'\n";
   expect_refusal(text, {"memory.slow_momentum"});
-  EXPECT_NO_THROW(parse_config(sealed(text), "config.toml", {}));
-  EXPECT_NO_THROW(parse_config(sealed(text), "config.toml", {"", "", {"optimizer.rule=lion"}}));
+  EXPECT_NO_THROW(parse_config(sealed(text), "config.toml", with_families()));
+  EXPECT_NO_THROW(
+      parse_config(sealed(text), "config.toml", with_families({"", "", {"optimizer.rule=lion"}})));
   std::string edited = sealed(text);
   edited.replace(edited.find("int8"), 4, "int9");
   expect_refusal(edited, {"run.toml:6: memory.slow_momentum"});
@@ -604,10 +607,10 @@ TEST(Config, ARunFromBeforeTheSealIsRead) {
       "[memory]\npreset = 'lpmm'\nslow_momentum = 'int8'\n"
       "override = [{ pattern = 'a', variance = 'fp32', slow_momentum = 'fp32' }]\n";
   write_text(path, text);
-  EXPECT_THROW(load_config(path, {}), UsageError);  // no run is there
+  EXPECT_THROW(load_config(path, with_families()), UsageError);  // no run is there
   write_text(scratch / "log.jsonl",
              Json{{"type", "config"}, {"toml", text}}.dump() + "\n{\"type\":\"system\"}\n");
-  const RunConfig run = load_config(path, {});
+  const RunConfig run = load_config(path, with_families());
   EXPECT_EQ(run.left_out,
             (std::vector<std::string>{"optimizer.decoupled_decay", "optimizer.momentum",
                                       "memory.slow_momentum", "memory.override.slow_momentum"}));
@@ -619,13 +622,13 @@ TEST(Config, ARunFromBeforeTheSealIsRead) {
     std::string edited = text;
     write_text(path,
                edited.replace(edited.find(more), std::strlen(more), fmt::format("{}{} = 0.5\n", more, key)));
-    EXPECT_THROW(load_config(path, {}), UsageError) << key;
+    EXPECT_THROW(load_config(path, with_families()), UsageError) << key;
   }
   write_text(path, text);
-  EXPECT_THROW(load_config(path, {"", "", {"optimizer.momentum=0.5"}}), UsageError);
+  EXPECT_THROW(load_config(path, with_families({"", "", {"optimizer.momentum=0.5"}})), UsageError);
   // A copy elsewhere is a new config.
   write_text(scratch / "copy.toml", text);
-  EXPECT_THROW(load_config(scratch / "copy.toml", {}), UsageError);
+  EXPECT_THROW(load_config(scratch / "copy.toml", with_families()), UsageError);
   EXPECT_TRUE(parse("[optimizer]\nrule = 'adamw'\n").left_out.empty());
 }
 
@@ -660,8 +663,8 @@ TEST(Config, RefusesBrokenFilesAndSettings) {
        {"train.epochs", "epochs=1", "=1", "train.epochs=", "train.epochs=[1", "tr ain.x=1", "a..b=1"}) {
     expect_refusal("[train]\nepochs=1\n", {std::string("--set ") + bad}, {"", "", {bad}});
   }
-  EXPECT_THROW(load_config("/nowhere/a.toml", {}), UsageError);
-  EXPECT_THROW(load_config("/tmp", {}), UsageError);
+  EXPECT_THROW(load_config("/nowhere/a.toml", with_families()), UsageError);
+  EXPECT_THROW(load_config("/tmp", with_families()), UsageError);
 }
 
 // What a run wrote has a spec for each role, which a preset replaces.
@@ -693,8 +696,8 @@ TEST(Config, ShippedConfigsLoad) {
   int files = 0;
   for (const auto& item : std::filesystem::directory_iterator(LPMM_SOURCE_DIR "/experiments/configs")) {
     if (item.path().extension() != ".toml") continue;
-    const RunConfig c = load_config(item.path().string(), {});
-    EXPECT_TRUE(differences(c, parse_config(to_toml(c), "again", {})).empty()) << item.path();
+    const RunConfig c = load_config(item.path().string(), with_families());
+    EXPECT_TRUE(differences(c, parse_config(to_toml(c), "again", with_families())).empty()) << item.path();
     ++files;
   }
   EXPECT_GE(files, 3);

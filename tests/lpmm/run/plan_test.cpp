@@ -13,6 +13,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/base/progress.h"
 #include "lpmm/files/files.h"
+#include "models/families.h"
 #include "tests/lpmm/run/tiny_model.h"
 #include "tests/lpmm/scratch.h"
 #include "tests/sanitized.h"
@@ -27,12 +28,12 @@ TEST(Plan, LedgerIsWhatTheMemoryTakes) {
     for (const char* rule : {"sgd", "adamw"}) {
       const RunConfig config =
           parse_config("[data]\nset='drawn'\n[train]\nsteps=1\n[optimizer]\nmomentum=0.9\n", "plan.toml",
-                       {std::string(preset),
-                        "",
-                        {std::string("optimizer.rule=") + rule, "optimizer.percentile_clip=5",
-                         "memory.override=[{pattern='head.bias', "
-                         "parameter='int8:block64', compensation='none'}]"}});
-      const Ledger planned = make_plan(config, model).ledger;
+                       with_families({std::string(preset),
+                                      "",
+                                      {std::string("optimizer.rule=") + rule, "optimizer.percentile_clip=5",
+                                       "memory.override=[{pattern='head.bias', "
+                                       "parameter='int8:block64', compensation='none'}]"}}));
+      const Ledger planned = make_plan(open_data(config), model).ledger;
       Ledger real = ModelMemory(model.tensors(), config.policy, config.optimizer, 1, 1, device).ledger();
       real.buffers += buffer_bytes(model.buffers());
       EXPECT_EQ(planned.parameters, real.parameters);
@@ -49,10 +50,11 @@ TEST(Plan, CountsTheWorkspaceOfUpdates) {
   const TinyModel model;
   CpuDevice device(1);
   const auto workspace = [&](const char* rule) {
-    const RunConfig config = parse_config("[data]\nset='drawn'\n[train]\nsteps=1\n", "plan.toml",
-                                          {"lpmm", "", {std::string("optimizer.rule=") + rule}});
+    const RunConfig config =
+        parse_config("[data]\nset='drawn'\n[train]\nsteps=1\n", "plan.toml",
+                     with_families({"lpmm", "", {std::string("optimizer.rule=") + rule}}));
     const ModelMemory memory(model.tensors(), config.policy, config.optimizer, 1, 1, device);
-    return std::pair(make_plan(config, model, device).ledger.workspace, memory.ledger().workspace);
+    return std::pair(make_plan(open_data(config), model, device).ledger.workspace, memory.ledger().workspace);
   };
   const auto [adamw, none] = workspace("adamw");
   const auto [muon, made] = workspace("muon");
@@ -68,21 +70,21 @@ TEST(Plan, CountsTheTokenizer) {
   std::string text;
   for (int i = 0; i < 20000; ++i) text += "word" + std::to_string(i) + " ";
   write_text(scratch / "text", text);
-  const lpmm::Setup setup(
-      parse_config("[model]\nname='gpt'\nlayers=1\nheads=1\nembedding=8\ncontext=16\n"
-                   "[data]\nset='text'\ntokenizer='words'\npath='" +
-                       (scratch / "text") + "'\n[train]\nsteps=1\n",
-                   "words.toml", {}));
-  EXPECT_EQ(setup.text->bytes(), 80000);
+  const lpmm::Setup setup =
+      open_data(parse_config("[model]\nname='gpt'\nlayers=1\nheads=1\nembedding=8\ncontext=16\n"
+                             "[data]\nset='text'\ntokenizer='words'\npath='" +
+                                 (scratch / "text") + "'\n[train]\nsteps=1\n",
+                             "words.toml", with_families()));
+  EXPECT_EQ(setup.task->size().bytes, 80000);
   EXPECT_GE(setup.size.bytes, 80000 + 20000 * 64);
   EXPECT_LE(setup.size.bytes, 80000 + 20000 * 512);
-  EXPECT_EQ(lpmm::Setup(setup.config, setup).size.bytes, setup.size.bytes);
+  EXPECT_EQ(open_data(setup.config, setup).size.bytes, setup.size.bytes);
 }
 
 TEST(Plan, HasTheKeysProgramsRelyOn) {
   const RunConfig config =
-      parse_config("[data]\nset='drawn'\n[train]\nsteps=1\n", "plan.toml", {"lpmm", "", {}});
-  const Plan plan = make_plan(config, TinyModel());
+      parse_config("[data]\nset='drawn'\n[train]\nsteps=1\n", "plan.toml", with_families({"lpmm", "", {}}));
+  const Plan plan = make_plan(open_data(config), TinyModel());
   const auto j = plan_json(plan);
   for (const char* key : {"parameters", "bits_per_parameter", "activation_bytes", "workspace_bytes",
                           "largest_transient_bytes", "peak_bytes"}) {
@@ -107,9 +109,10 @@ TEST(Plan, SaysWhichTensorsAreExemptBecauseOfWhat) {
     least = std::max(least, t.elements() + 1);
   }
   ASSERT_GT(small, 0);
-  const RunConfig config = parse_config("[data]\nset='drawn'\n[train]\nsteps=1\n", "plan.toml",
-                                        {"lpmm", "", {"memory.min_elements=" + std::to_string(least)}});
-  const Plan plan = make_plan(config, model);
+  const RunConfig config =
+      parse_config("[data]\nset='drawn'\n[train]\nsteps=1\n", "plan.toml",
+                   with_families({"lpmm", "", {"memory.min_elements=" + std::to_string(least)}}));
+  const Plan plan = make_plan(open_data(config), model);
   std::map<std::string, nlohmann::ordered_json> rows;
   const auto j = plan_json(plan);
   for (const auto& row : j["exempt"]) rows[row["because"]] = row;
@@ -123,8 +126,9 @@ TEST(Plan, SaysWhichTensorsAreExemptBecauseOfWhat) {
 }
 
 TEST(Plan, SaysWhatDoesNotFit) {
-  const RunConfig config = parse_config("[data]\nset='drawn'\n[train]\nsteps=1\n", "plan.toml", {});
-  const Plan plan = make_plan(config, TinyModel());
+  const RunConfig config =
+      parse_config("[data]\nset='drawn'\n[train]\nsteps=1\n", "plan.toml", with_families());
+  const Plan plan = make_plan(open_data(config), TinyModel());
   EXPECT_NO_THROW(check_memory(plan, plan.peak_bytes));
   try {
     check_memory(plan, plan.peak_bytes - 1);

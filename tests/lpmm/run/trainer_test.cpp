@@ -24,6 +24,7 @@
 #include "lpmm/run/run_progress.h"
 #include "lpmm/run/setup.h"
 #include "lpmm/run/train_step.h"
+#include "models/families.h"
 #include "tests/lpmm/run/tiny_model.h"
 #include "tests/lpmm/scratch.h"
 #include "tests/sanitized.h"
@@ -59,12 +60,12 @@ RunConfig tiny_config(const std::vector<std::string>& settings = {}, const std::
     every_steps = 2
     underflow_every_steps = 3
   )";
-  return parse_config(text, "tiny.toml", {preset, "", settings});
+  return parse_config(text, "tiny.toml", with_families({preset, "", settings}));
 }
 
 TrainResult run(const std::string& out, const RunConfig& config, bool resume = false,
                 const Model& model = TinyModel()) {
-  return train(config, model, {out, resume, true});
+  return train(open_data(config), model, {out, resume, true});
 }
 
 nlohmann::ordered_json summary(const TrainResult& result) {
@@ -405,7 +406,7 @@ TEST(Trainer, EvaluatesACheckpointAsTheRunDid) {
   const Scratch scratch;
   const auto s = summary(run(scratch / "run", tiny_config()));
   const EvalResult result =
-      evaluate(tiny_config({"train.threads=3"}), TinyModel(), find_checkpoint(scratch / "run"));
+      evaluate(open_data(tiny_config({"train.threads=3"})), TinyModel(), find_checkpoint(scratch / "run"));
   EXPECT_EQ(result.accuracy, s["test_accuracy"]);
   EXPECT_EQ(result.loss, s["test_loss"]);
   EXPECT_EQ(result.items, 40);
@@ -499,7 +500,7 @@ TEST(Trainer, AnotherNumberOfExamplesIsNoDamage) {
     progress.step = step;
     const Json saved = Json::parse(state_json(progress, tiny_config(), before / 16, CpuDevice(1)).dump());
     try {
-      check_same_data(saved, tiny_config({"data.train_images=" + std::to_string(now)}),
+      check_same_data(saved, open_data(tiny_config({"data.train_images=" + std::to_string(now)})),
                       "runs/a/step_00000003");
     } catch (const UsageError& e) {
       return std::string(e.what());
@@ -542,7 +543,7 @@ TEST(Trainer, LooksAtTheFolderAgainUnderTheLock) {
   };
   const std::string said = failure(out, tiny_config(), false, TinyModel(hooks));
   EXPECT_TRUE(says(said, {"holds a run already"})) << said;
-  EXPECT_EQ(load_config(out + "/config.toml", {}).train.seed, 2U);
+  EXPECT_EQ(load_config(out + "/config.toml", with_families()).train.seed, 2U);
   EXPECT_EQ(read_log(out + "/log.jsonl").back()["type"], "summary");
 }
 
@@ -557,8 +558,8 @@ TEST(Trainer, NoticesAFlippedBitInTheConfig) {
   bad[rate + 19] = '3';
   write_text(path, bad);
   const auto go_on = [&] {
-    RunConfig config =
-        load_config(path, {"", "", {"train.steps=14"}});  // as `lpmm train RUN/config.toml` does
+    RunConfig config = load_config(
+        path, with_families({"", "", {"train.steps=14"}}));  // as `lpmm train RUN/config.toml` does
     return failure(out, config, true);
   };
   std::string said = go_on();
@@ -566,7 +567,7 @@ TEST(Trainer, NoticesAFlippedBitInTheConfig) {
   // Edited on purpose: without the line it is taken, and sealed again.
   write_text(path, bad.substr(0, bad.rfind("# crc32")));
   EXPECT_EQ(go_on(), "");
-  EXPECT_EQ(load_config(path, {}).optimizer.learning_rate, 0.03);
+  EXPECT_EQ(load_config(path, with_families()).optimizer.learning_rate, 0.03);
   EXPECT_TRUE(check_config_seal(path));
 }
 
@@ -683,7 +684,7 @@ TEST(Trainer, LogsTensorsWhereAskedTo) {
 
 // Whatever breaks, the next step begins with nothing of this one.
 TEST(TrainStep, AnErrorLeavesTheStep) {
-  const lpmm::Setup setup(tiny_config());
+  const lpmm::Setup setup = open_data(tiny_config());
   CpuDevice device(1);
   const auto data = load_data(setup, device.host_pool());
   const TinyModel model;

@@ -25,6 +25,7 @@
 #include "lpmm/run/trainer.h"
 #include "lpmm/run/watch/ranking.h"
 #include "lpmm/run/watch/replay.h"
+#include "models/families.h"
 #include "tests/lpmm/run/tiny_model.h"
 #include "tests/lpmm/scratch.h"
 
@@ -61,7 +62,7 @@ RunConfig watched_config(const std::vector<std::string>& settings = {}) {
     [watch]
     log_every_steps = 25
   )";
-  return parse_config(text, "watched.toml", {"lpmm", "", settings});
+  return parse_config(text, "watched.toml", with_families({"lpmm", "", settings}));
 }
 
 TinyModel bad_model() {
@@ -71,7 +72,7 @@ TinyModel bad_model() {
 }
 
 TrainResult run(const std::string& out, const RunConfig& config, const Model& model, bool resume = false) {
-  return train(config, model, {out, resume, true});
+  return train(open_data(config), model, {out, resume, true});
 }
 
 std::vector<std::string> names_below(const std::string& folder) {
@@ -348,18 +349,18 @@ TEST(WatchedRun, SaysOfHowManyTensorsItKnowsNothing) {
 TEST(WatchedRun, IsCountedInThePlan) {
   const RunConfig config = watched_config();
   const TinyModel model;
-  const std::int64_t bytes = make_plan(config, model).watch_bytes;
+  const std::int64_t bytes = make_plan(open_data(config), model).watch_bytes;
   EXPECT_GE(bytes, static_cast<std::int64_t>(256 * 2 * sizeof(TensorLook)));
-  const std::int64_t peak = make_plan(config, model).peak_bytes;
+  const std::int64_t peak = make_plan(open_data(config), model).peak_bytes;
   const RunConfig off = watched_config({"watch.every_steps=0"});
-  EXPECT_EQ(make_plan(off, model).watch_bytes, 0);
-  EXPECT_EQ(make_plan(off, model).peak_bytes, peak - bytes);
+  EXPECT_EQ(make_plan(open_data(off), model).watch_bytes, 0);
+  EXPECT_EQ(make_plan(open_data(off), model).peak_bytes, peak - bytes);
 }
 
 TEST(WatchedRun, PeaksAreCountedInThePlan) {
   const TinyModel model;
-  const Plan with = make_plan(watched_config({"watch.every=true", "optimizer.rule=adamw"}), model);
-  const Plan without = make_plan(watched_config({"optimizer.rule=adamw"}), model);
+  const Plan with = make_plan(open_data(watched_config({"watch.every=true", "optimizer.rule=adamw"})), model);
+  const Plan without = make_plan(open_data(watched_config({"optimizer.rule=adamw"})), model);
   const std::int64_t bytes = 2 * 64 * (kTinyFeatures * kTinyClasses / 128 + 1);  // of whole packing groups
   EXPECT_EQ(with.ledger.peaks, bytes);
   EXPECT_EQ(with.ledger.model_memory(), without.ledger.model_memory() + bytes);
@@ -403,7 +404,11 @@ TEST(WatchedRun, RefusesSettingsOutOfRange) {
 
 struct Replayed {
   explicit Replayed(const std::string& out, const RunConfig& c, const Model& m)
-      : folder(out), setup(c), model(m), log(read_log(folder.log)), replay(setup, model, folder, log) {}
+      : folder(out),
+        setup(open_data(c)),
+        model(m),
+        log(read_log(folder.log)),
+        replay(setup, model, folder, log) {}
   RunFolder folder;
   Setup setup;
   const Model& model;

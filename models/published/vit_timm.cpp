@@ -1,4 +1,4 @@
-#include "models/vit_timm.h"
+#include "models/published/layouts.h"
 
 #include <fmt/format.h>
 
@@ -7,9 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "lpmm/base/error.h"
-#include "models/published.h"
+#include "models/families.h"
 #include "models/published/facts.h"
 #include "models/published/folder.h"
+#include "models/published/published.h"
 
 namespace lpmm {
 namespace {
@@ -60,7 +61,7 @@ ModelConfig read_vit(const std::string& path) {
     throw RunError(fmt::format("{}: pos_embed has {} positions of patches, which are no square",
                                tensors.path(), patches));
   }
-  ModelConfig model = model_config("vit");
+  ModelConfig model = families().config("vit");
   expect_published(tensors, kLayout, "blocks.0.norm1.weight", 1);
   model.set("layers", count_published(tensors, kLayout, kMostLayers, [](std::int64_t i) {
               return fmt::format("blocks.{}.norm1.weight", i);

@@ -1,4 +1,4 @@
-#include "models/transformer_hugging_face.h"
+#include "models/published/layouts.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "lpmm/base/error.h"
-#include "models/published.h"
+#include "models/families.h"
+#include "models/published/published.h"
 
 namespace lpmm {
 namespace {
@@ -56,7 +57,7 @@ std::int64_t token(const PublishedConfig& config, std::string_view key, std::int
 
 ModelConfig read_marian(const std::string& path) {
   const PublishedConfig config(PublishedConfig::beside(path));
-  ModelConfig model = model_config("transformer");
+  ModelConfig model = families().config("transformer");
   const std::int64_t vocabulary = config.size("vocab_size");
   model.set("layers", config.size("encoder_layers"));
   model.set("decoder_layers", config.size("decoder_layers"));

@@ -1,4 +1,4 @@
-#include "models/gpt_hugging_face.h"
+#include "models/published/layouts.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,8 @@
 
 #include "lpmm/base/error.h"
 #include "lpmm/data/tokenizer.h"
-#include "models/published.h"
+#include "models/families.h"
+#include "models/published/published.h"
 
 namespace lpmm {
 namespace {
@@ -57,7 +58,7 @@ bool is_gpt2(const std::string& path) {
 
 ModelConfig read_gpt2(const std::string& path) {
   const PublishedTensors tensors(path);
-  ModelConfig model = model_config("gpt");
+  ModelConfig model = families().config("gpt");
   const SafetensorsEntry& tokens = expect_published(tensors, kLayout, "wte.weight", 2);
   const SafetensorsEntry& positions = expect_published(tensors, kLayout, "wpe.weight", 2);
   const std::int64_t embedding = size_of(tokens.shape[1], tensors.path() + ": embedding");

@@ -1,4 +1,4 @@
-#include "models/resnet_torchvision.h"
+#include "models/published/layouts.h"
 
 #include <fmt/format.h>
 
@@ -6,9 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "lpmm/base/error.h"
-#include "models/published.h"
+#include "models/families.h"
 #include "models/published/facts.h"
 #include "models/published/folder.h"
+#include "models/published/published.h"
 
 namespace lpmm {
 namespace {
@@ -40,9 +41,9 @@ ModelConfig read_resnet(const std::string& path) {
   }
   const bool bottleneck = tensors.find("layer1.0.conv3.weight").entry != nullptr;
   const std::vector<std::int64_t>& stem = expect_published(tensors, kLayout, "conv1.weight", 4).shape;
-  ModelConfig model = model_config(bottleneck ? "resnet50" : "resnet18");
-  for (const NamedModel& named : family_of(model.name).models) {  // by its own name, where it has one
-    const ModelConfig other = complete(model_config(std::string(named.name)));
+  ModelConfig model = families().config(bottleneck ? "resnet50" : "resnet18");
+  for (const NamedModel& named : model.family->models) {  // by its own name, where it has one
+    const ModelConfig other = complete(families().config(std::string(named.name)));
     if (other.integers("blocks") == blocks && other.flag("bottleneck") == bottleneck) model.name = named.name;
   }
   model.set("blocks", blocks);

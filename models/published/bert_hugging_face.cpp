@@ -1,4 +1,4 @@
-#include "models/bert_hugging_face.h"
+#include "models/published/layouts.h"
 
 #include <fmt/format.h>
 
@@ -6,8 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "lpmm/base/error.h"
-#include "models/published.h"
+#include "models/families.h"
 #include "models/published/facts.h"
+#include "models/published/published.h"
 #include "models/published/sentences.h"
 
 namespace lpmm {
@@ -108,7 +109,7 @@ void read_roberta(const PublishedConfig& config, ModelConfig& model) {
 ModelConfig read_bert(const std::string& path) {
   const Kind& kind = *kind_at(path);
   const PublishedConfig config(PublishedConfig::beside(path));
-  ModelConfig model = model_config("bert");
+  ModelConfig model = families().config("bert");
   const bool is_distilled = &kind == &kDistilled;
   model.set("layers", config.size(kind.layers));
   model.set("heads", config.size(kind.heads));

@@ -1,11 +1,12 @@
-#include "models/llama_hugging_face.h"
+#include "models/published/layouts.h"
 
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
 #include "lpmm/base/error.h"
-#include "models/published.h"
+#include "models/families.h"
+#include "models/published/published.h"
 
 namespace lpmm {
 namespace {
@@ -79,7 +80,7 @@ void read_unturned(const PublishedConfig& config, ModelConfig& model) {
 
 ModelConfig read_llama(const std::string& path) {
   const PublishedConfig config(PublishedConfig::beside(path));
-  ModelConfig model = model_config("llama");
+  ModelConfig model = families().config("llama");
   const std::int64_t heads = config.size("num_attention_heads");
   model.set("layers", config.size("num_hidden_layers"));
   model.set("heads", heads);

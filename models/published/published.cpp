@@ -1,4 +1,4 @@
-#include "models/published.h"
+#include "models/published/published.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,6 +16,7 @@
 #include "lpmm/base/text.h"
 #include "lpmm/files/files.h"
 #include "lpmm/files/half.h"
+#include "models/families.h"
 #include "models/published/facts.h"
 #include "models/published/folder.h"
 #include "models/published/type.h"
@@ -208,7 +209,7 @@ std::string why_unknown(const std::string& path) {
 // "gpt2, llama (transformers), vit (timm)"
 std::string known_kinds() {
   std::vector<std::pair<std::string_view, std::string>> by;
-  for (const Family& family : families()) {
+  for (const Family& family : families().rows) {
     if (family.published == nullptr) continue;
     const auto at = std::ranges::find(by, family.published->by, [](const auto& p) { return p.first; });
     if (at == by.end()) {
@@ -357,7 +358,7 @@ std::int64_t count_published(const PublishedTensors& tensors, const PublishedLay
 
 const Family& published_family(const std::string& path) {
   refuse_no_model(path);
-  for (const Family& family : families()) {
+  for (const Family& family : families().rows) {
     if (family.published != nullptr && family.published->is_at(path)) return family;
   }
   refuse_pickles_in(published_folder(path));

@@ -1,0 +1,71 @@
+// Sentences or pairs of sentences, of which a model says one thing: a class, a number, an embedding.
+#include <algorithm>
+
+#include "lpmm/data/sentences/sentence_data.h"
+#include "lpmm/data/sentences/sentence_sets.h"
+#include "lpmm/program/family.h"
+#include "lpmm/run/stored_weights.h"
+#include "lpmm/run/tasks/task.h"
+#include "lpmm/run/tasks/tasks.h"
+
+namespace lpmm {
+namespace {
+
+class SentenceTask : public Task {
+ public:
+  void open(RunConfig& config, std::unique_ptr<Tokenizer> own, const ProgressCall&) override {
+    tokenizer_ = configured_tokenizer(std::move(own), config.data.text);
+    const SentenceSet set = load_sentences(config.data.set, config.data.text.path, config.data.test_file);
+    data_ = std::make_shared<const SentenceData>(set, tokenizer_, filled_lengths(config.model.length),
+                                                 config.data.cosine);
+  }
+  void fit(ModelConfig& model) const override {
+    model.classes = data_->classes();
+    data_->check_types(model.integer(kTypes));
+    fit_vocabulary(*tokenizer_, data_->name(), model);
+  }
+  DataSize size() const override { return size_of_filled(*data_); }
+  std::shared_ptr<const DataSource> source(const Setup&, Pool&) const override { return data_; }
+  std::shared_ptr<const Task> numbered(const std::vector<std::string>& names,
+                                       const std::vector<std::int32_t>& places) const override {
+    auto other = std::make_shared<SentenceTask>(*this);
+    other->data_ = std::make_shared<const SentenceData>(data_->numbered(names, places));
+    return other;
+  }
+  Json identity() const override {
+    return {{"sentences", data_->train_examples()}, {"crc32", data_->checksum()}};
+  }
+  const Tokenizer* tokenizer() const override { return tokenizer_.get(); }
+  std::vector<std::string> class_names() const override { return data_->class_names(); }
+
+ private:
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  std::shared_ptr<const SentenceData> data_;
+};
+
+void name_sentences(const DataRequest& request, RunConfig& config) {
+  if (!request.data.empty() && request.task.empty()) {
+    throw UsageError("--data beside models of sentences names where those of --task lie");
+  }
+  if (request.task.empty()) return;
+  if (std::ranges::count(kSentenceTask.sets(), request.task) == 0)
+    load_sentences(request.task, "", kDevelopmentFile);  // says which there are
+  config.data.cosine = stored_classes(StoredWeights(request.checkpoint), config.model) == 0;
+  config.data.set = request.task;
+  config.data.text.path = request.data;
+}
+
+}  // namespace
+
+constinit const TaskRow kSentenceTask{
+    .reads = "sentences",
+    .by_path = kSentencesByPath,
+    .has_tokens = true,
+    .fills_lengths = true,
+    .has_test_file = true,
+    .classes = 0,
+    .sets = [] { return names_of(named_sentence_sets(), {kSentencesByPath}); },
+    .make = make_task<SentenceTask>,
+    .name_task = name_sentences};
+
+}  // namespace lpmm

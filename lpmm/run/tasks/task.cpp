@@ -1,0 +1,44 @@
+#include "lpmm/run/tasks/task.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lpmm/base/error.h"
+#include "lpmm/data/sentences/sentence_sets.h"
+#include "lpmm/program/family.h"
+
+namespace lpmm {
+
+void name_data(const DataRequest& request, RunConfig& config) {
+  const TaskRow& row = task_of(config.model);
+  const auto refuse = [&](const char* option) {
+    throw UsageError(
+        fmt::format("{} is not for models of {}, as {} is", option, row.reads, config.model.name));
+  };
+  if (request.tests_last && !row.has_test_file) refuse("--test");
+  if (!request.task.empty() && row.name_task == nullptr) refuse("--task");
+  if (request.tests_last) config.data.test_file = kTestFile;
+  if (row.name_task != nullptr) return row.name_task(request, config);
+  if (request.data.empty()) return;
+  const bool has_name = request.data != row.by_path && std::ranges::count(row.sets(), request.data) > 0;
+  config.data.set = has_name ? request.data : row.by_path;
+  config.data.text.path = has_name ? "" : request.data;
+  if (row.tests_own_part) config.data.text.validation_share = 1;  // all of it is new
+}
+
+std::unique_ptr<Tokenizer> configured_tokenizer(std::unique_ptr<Tokenizer> own, const TextOptions& text) {
+  if (own != nullptr || !names_tokenizer_files(text)) return own;
+  return load_tokenizer(find_tokenizer_files(text.tokenizer));
+}
+
+void fit_vocabulary(const Tokenizer& tokenizer, const std::string& name, ModelConfig& model) {
+  const std::int64_t vocabulary = tokenizer.vocabulary();
+  if (model.integer(kVocabulary) == 0) model.set(kVocabulary, vocabulary);
+  if (model.integer(kVocabulary) < vocabulary) {
+    throw UsageError(fmt::format("model.vocabulary = {}, but the tokens of {} go up to {}",
+                                 model.integer(kVocabulary), name, vocabulary - 1));
+  }
+}
+
+}  // namespace lpmm

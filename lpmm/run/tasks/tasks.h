@@ -1,0 +1,10 @@
+// The kinds of data, each defined in its own file.
+#pragma once
+
+#include "lpmm/program/task_row.h"
+
+namespace lpmm {
+
+extern const TaskRow kImageTask, kTextTask, kSentenceTask, kPairTask;
+
+}  // namespace lpmm

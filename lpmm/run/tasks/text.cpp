@@ -1,0 +1,71 @@
+// One long text for language models, read in windows.
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "lpmm/base/text.h"
+#include "lpmm/data/gpt2_files.h"
+#include "lpmm/data/text_data.h"
+#include "lpmm/program/family.h"
+#include "lpmm/run/tasks/task.h"
+#include "lpmm/run/tasks/tasks.h"
+
+namespace lpmm {
+namespace {
+
+constexpr std::string_view kTextSet = "text";
+
+class TextTask : public Task {
+ public:
+  void open(RunConfig& config, std::unique_ptr<Tokenizer> own, const ProgressCall& progress) override {
+    data_ = std::make_shared<const TextData>(config.data.text, std::move(own), progress);
+  }
+  void fit(ModelConfig& model) const override { fit_vocabulary(*tokenizer(), data_->name(), model); }
+  DataSize size() const override {
+    return {data_->train_examples(), data_->test_examples(), data_->bytes(), data_->loading_bytes(),
+            data_->labels() * 2 * std::int64_t{sizeof(std::int32_t)}};
+  }
+  std::shared_ptr<const DataSource> source(const Setup&, Pool&) const override { return data_; }
+  Json identity() const override { return {{"tokens", data_->size()}, {"crc32", data_->checksum()}}; }
+  const Tokenizer* tokenizer() const override { return data_->tokenizer(); }
+
+ private:
+  std::shared_ptr<const TextData> data_;
+};
+
+// GPT-2's files need not be there to plan for a text: its bytes stand for its tokens.
+std::unique_ptr<Tokenizer> bytes_for_gpt2(RunConfig& config) {
+  const TextOptions& text = config.data.text;
+  const bool needs_files =
+      text.tokenizer == kGpt2Tokenizer && config.train.init.empty() && !text.path.ends_with(".tokens");
+  if (!needs_files || std::filesystem::exists(std::filesystem::path(gpt2_folder(text)) / kGpt2Tokens)) {
+    return nullptr;
+  }
+  tell(
+      fmt::format("no tokenizer in {}: every byte of the text is counted as a token, about four times too "
+                  "many; `lpmm data get gpt2-bpe` downloads it\n",
+                  gpt2_folder(text)));
+  if (config.model.integer(kVocabulary) == 0) config.model.set(kVocabulary, kGpt2Vocabulary);
+  return make_byte_tokenizer();
+}
+
+}  // namespace
+
+constinit const TaskRow kTextTask{
+    .reads = "text",
+    .by_path = kTextSet,
+    .has_tokens = true,
+    .continues = true,
+    .is_judged_by_loss = true,
+    .tests_own_part = true,
+    .sets = [] { return std::vector{kTextSet}; },
+    .make = make_task<TextTask>,
+    // Without a text of its own, any other may be evaluated later: bytes have no unknown characters.
+    .complete =
+        [](RunConfig& config, bool names_tokenizer) {
+          TextOptions& text = config.data.text;
+          if (config.data.set == kTextSet && text.path.empty() && !names_tokenizer) text.tokenizer = "bytes";
+        },
+    .stand_in = bytes_for_gpt2};
+
+}  // namespace lpmm
