@@ -233,9 +233,9 @@ TomlTable changed_file(const std::string& text, const std::string& name, const C
   TomlTable file = TomlTable::parse(text, name);
   const auto given = [&](std::string_view key) {
     return std::any_of(options.settings.begin(), options.settings.end(),
-                       [&](const std::string& s) { return s.substr(0, s.find_first_of(" =")) == key; });
+                       [&](const std::string& s) { return s.starts_with(key); });
   };
-  if (!options.preset.empty() || given("memory.preset")) {  // a preset says all of these
+  if (!options.preset.empty() || given("memory.preset=")) {  // a preset says all of these
     for (const Role role : kEveryElementRole) file.erase(fmt::format("memory.{}", to_string(role)));
     file.erase("memory.error_feedback");
     file.erase("memory.min_elements");
@@ -251,7 +251,7 @@ TomlTable changed_file(const std::string& text, const std::string& name, const C
     file.set(setting, "--set " + setting);
   }
   // A length in epochs that was asked for replaces one in steps that the file has.
-  if (given("train.epochs") && !given("train.steps")) file.erase("train.steps");
+  if (given("train.epochs=") && !given("train.steps=")) file.erase("train.steps");
   return file;
 }
 

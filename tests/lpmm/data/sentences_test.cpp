@@ -116,7 +116,7 @@ TEST_F(SentencesTest, WhatIsWrongIsNamedWithItsLine) {
     write("train.tsv", train);
     expect_said([&] { load(); }, part);
   };
-  expect_refused("sentence\n", "no column \"label\", but sentence; name");
+  expect_refused("sentence\n", "no column \"label\", but \"sentence\"; name");
   expect_refused("sentence\tlabel\n", "holds no sentence");
   expect_refused("sentence\tlabel\na\t0\nb\n", "line 3 has 1 columns, 2 are expected");
   expect_refused("sentence\tlabel\n \t0\n", "line 2 has an empty sentence");
