@@ -195,7 +195,7 @@ RunConfig imported_config(const ImportArguments& o) {
   // A long context is for those who ask for it: activations grow with it.
   constexpr int kUsualLength = 1024;
   config.data.text.length = std::min(config.model.integer(kContext), kUsualLength);
-  if (reads != Reads::kSentences) return config;
+  if (!task.fills_lengths) return config;
   const int longest = read_sentence_vector(published_folder(o.path)).longest;
   if (longest > 0) config.data.text.length = std::min(config.data.text.length, longest);
   return config;

@@ -73,8 +73,8 @@ class PairTask : public Task {
   const Tokenizer* tokenizer() const override { return tokenizer_.get(); }
   std::int64_t scoring_bytes(const RunConfig& config, const Model& model, Device& device) const override {
     if (!config.data.bleu) return 0;
-    return translation_bytes(config.model, config.train.compute, model, device,
-                             data_->test_source_lengths(), BeamOptions{});
+    return translation_bytes(config.model, config.train.compute, model, device, data_->test_source_lengths(),
+                             BeamOptions{});
   }
   // BLEU of the test sources, translated by five beams.
   std::string add_scores(const TestedModel& t, bool in_run, const ProgressCall& progress,

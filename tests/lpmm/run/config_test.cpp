@@ -431,7 +431,7 @@ TEST(Config, EveryKeyIsListedWithDefaultRangeAndHelp) {
 TEST(Config, SettingsHaveTheDefaultsOfTheRuleThatIsChosen) {
   const auto of_optimizer = [](std::optional<RuleName> rule) {
     std::map<std::string, ConfigKey> found;
-    for (const ConfigKey& key : all_config_keys(rule)) found[key.name] = key;
+    for (const ConfigKey& key : all_config_keys(families(), rule)) found[key.name] = key;
     return found;
   };
   for (const std::string_view name : rule_names()) {
