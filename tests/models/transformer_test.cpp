@@ -4,8 +4,8 @@
 
 #include "kernels/cpu.h"
 #include "lpmm/files/files.h"
-#include "lpmm/program/beam_search.h"
-#include "lpmm/program/translate.h"
+#include "lpmm/program/generate/beam_search.h"
+#include "lpmm/program/generate/translate.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/stored_weights.h"
 #include "models/families.h"

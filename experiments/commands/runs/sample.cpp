@@ -12,7 +12,7 @@
 #include "lpmm/base/exit_code.h"
 #include "lpmm/base/terminal.h"
 #include "lpmm/program/family.h"
-#include "lpmm/program/sampling.h"
+#include "lpmm/program/generate/sampling.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/stored_weights.h"
 

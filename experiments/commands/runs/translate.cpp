@@ -16,8 +16,8 @@
 #include "lpmm/base/progress.h"
 #include "lpmm/base/terminal.h"
 #include "lpmm/files/gz_file.h"
-#include "lpmm/program/beam_search.h"
-#include "lpmm/program/translate.h"
+#include "lpmm/program/generate/beam_search.h"
+#include "lpmm/program/generate/translate.h"
 
 namespace lpmm {
 namespace {

@@ -8,7 +8,7 @@
 #include "lpmm/data/pairs/bleu.h"
 #include "lpmm/data/pairs/pair_data.h"
 #include "lpmm/program/family.h"
-#include "lpmm/program/translate.h"
+#include "lpmm/program/generate/translate.h"
 #include "lpmm/run/tasks/task.h"
 #include "lpmm/run/tasks/tasks.h"
 

@@ -1,4 +1,4 @@
-#include "lpmm/program/beam_search.h"
+#include "lpmm/program/generate/beam_search.h"
 
 #include <fmt/format.h>
 

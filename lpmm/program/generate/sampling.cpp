@@ -1,4 +1,4 @@
-#include "lpmm/program/sampling.h"
+#include "lpmm/program/generate/sampling.h"
 
 #include <algorithm>
 #include <cmath>

@@ -9,7 +9,7 @@
 #include "lpmm/base/progress.h"
 #include "lpmm/data/tokenizer.h"
 #include "lpmm/memory/model_memory.h"
-#include "lpmm/program/beam_search.h"
+#include "lpmm/program/generate/beam_search.h"
 #include "lpmm/program/model_config.h"
 
 namespace lpmm {

@@ -1,4 +1,4 @@
-#include "lpmm/program/translate.h"
+#include "lpmm/program/generate/translate.h"
 
 #include <fmt/format.h>
 
