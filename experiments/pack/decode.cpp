@@ -225,18 +225,18 @@ DecodedPicture decode_png(std::span<const std::uint8_t> file, const std::string&
 // ---- sizes -----------------------------------------------------------------------------------------------
 // For each of `out` places from `first` on, of `scaled` in all: what it takes from `size` places in a row, as
 // the first of them and weights that add up to 1.
-struct Share {
+struct SourceShare {
   std::ptrdiff_t first;
   std::vector<double> weights;
 };
-std::vector<Share> shares_of(int size, int scaled, int first, int out) {
+std::vector<SourceShare> shares_of(int size, int scaled, int first, int out) {
   const double ratio = static_cast<double>(size) / scaled, reach = std::max(ratio, 1.0);
-  std::vector<Share> all;
+  std::vector<SourceShare> all;
   for (int i = first; i < first + out; ++i) {
     const double middle = (i + 0.5) * ratio;
     const auto low = static_cast<int>(std::max(0.0, std::floor(middle - reach)));
     const auto high = static_cast<int>(std::min<double>(size, std::ceil(middle + reach)));
-    Share share{low, {}};
+    SourceShare share{low, {}};
     double sum = 0;
     for (int at = low; at < high; ++at) {
       share.weights.push_back(std::max(0.0, 1 - std::abs(at + 0.5 - middle) / reach));
@@ -282,14 +282,14 @@ std::vector<std::uint8_t> scaled_square(const DecodedPicture& p, int scale_to, i
   const double factor = static_cast<double>(scale_to) / std::min(p.height, p.width);
   const auto scaled = [&](int size) { return std::max(side, static_cast<int>(std::lround(size * factor))); };
   const int height = scaled(p.height), width = scaled(p.width);
-  const std::vector<Share> across = shares_of(p.width, width, (width - side) / 2, side);
-  const std::vector<Share> down = shares_of(p.height, height, (height - side) / 2, side);
+  const std::vector<SourceShare> across = shares_of(p.width, width, (width - side) / 2, side);
+  const std::vector<SourceShare> down = shares_of(p.height, height, (height - side) / 2, side);
   const std::ptrdiff_t first = down.front().first;
   const std::ptrdiff_t lines = down.back().first + std::ssize(down.back().weights) - first;
   std::vector<double> narrow(static_cast<std::size_t>(lines * side * 3));
   for (std::ptrdiff_t y = 0, to = 0; y < lines; ++y) {
     const std::uint8_t* row = p.pixels.data() + (first + y) * p.width * 3;
-    for (const Share& share : across) {
+    for (const SourceShare& share : across) {
       for (int c = 0; c < 3; ++c, ++to) {
         const std::uint8_t* from = row + 3 * share.first + c;
         for (std::size_t i = 0; i < share.weights.size(); ++i) {
@@ -299,7 +299,7 @@ std::vector<std::uint8_t> scaled_square(const DecodedPicture& p, int scale_to, i
     }
   }
   std::vector<std::uint8_t> out;
-  for (const Share& share : down) {
+  for (const SourceShare& share : down) {
     for (std::ptrdiff_t i = 0; i < std::ptrdiff_t{3} * side; ++i) {
       double sum = 0;
       for (std::ptrdiff_t k = 0; k < std::ssize(share.weights); ++k) {
