@@ -19,7 +19,10 @@ struct Adam : AdamAverages {
   float decoupled_decay = 0;  // lr * decay
   double most_squares = 0;    // sum of the squared ratios above which the rate is divided; 0: it never is
 
-  static constexpr float Adam::*kUsuallyZero = &Adam::coupled_decay;
+  template <class Self>
+  static constexpr LPMM_HD auto& usually_zero(Self& rule) {
+    return rule.coupled_decay;
+  }
 
   template <class F>
   LPMM_HD F gradient(const Elements<F>& x) const {

@@ -16,7 +16,10 @@ struct Sgd {
   float nesterov = 0;         // 0 or 1
   float gradient_scale = 1;   // the clip factor
   float feedback = 0;         // of the parameter's rounding error; 0: none
-  static constexpr float Sgd::*kUsuallyZero = &Sgd::nesterov;
+  template <class Self>
+  static constexpr LPMM_HD auto& usually_zero(Self& rule) {
+    return rule.nesterov;
+  }
 
   template <class F>
   LPMM_HD void operator()(Elements<F>& x) const {

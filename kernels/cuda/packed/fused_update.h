@@ -24,17 +24,17 @@ constexpr bool is_for_units() {
 
 // A scalar that is usually 0 (kernels/rules/rule.h): loops are compiled without its arithmetic too.
 template <class R>
-inline constexpr bool kHasUsual = requires {
-  R::kUsuallyZero;
+inline constexpr bool kHasUsual = requires(R& rule) {
+  R::usually_zero(rule);
 };
 template <class R>
 LPMM_HD bool is_usual(const R& rule) {
-  if constexpr (kHasUsual<R>) return same(rule.*R::kUsuallyZero, 0.0F);
+  if constexpr (kHasUsual<R>) return same(R::usually_zero(rule), 0.0F);
   return true;
 }
 template <bool kUsual, class R>
 LPMM_DEVICE R known(R rule) {
-  if constexpr (kUsual && kHasUsual<R>) rule.*R::kUsuallyZero = 0.0F;
+  if constexpr (kUsual && kHasUsual<R>) R::usually_zero(rule) = 0.0F;
   return rule;
 }
 
