@@ -173,7 +173,7 @@ TEST_F(StoredSteps, ZeroRowsAndColumnsStayZero) {
 
 // A block counts as having a value of 1e-12, also one of zeros, which a format without zero then lifts.
 TEST_F(StoredSteps, FlooredStepsEndAtTorchaos) {
-  CpuDevice device(1);
+  CpuPackedDevice device(1);
   for (const Format f : {Format{Map::kDynamic, 4}, Format{Map::kLinearNoZero, 4}, Format{Map::kE4m3, 8}}) {
     Codec codec = codec_with(f, 64, Scaling::kBlocks, 32);
     codec.step_mode = StepMode::kFloored;

@@ -70,7 +70,7 @@ TEST(Pictures, ColoursOfPngsAreThoseOfPillow) {
 // 3 x 2 of red 0, 10... 50, as Pillow's exif_transpose turns it.
 TEST(Pictures, AreTurnedAsTheirExifDataSay) {
   DecodedPicture stored{2, 3, {}};
-  for (const std::uint8_t red : {0, 10, 20, 30, 40, 50})
+  for (const std::uint8_t red : std::initializer_list<std::uint8_t>{0, 10, 20, 30, 40, 50})
     stored.pixels.insert(stored.pixels.end(), {red, 0, 0});
   const std::vector<int> reds[] = {{0, 10, 20, 30, 40, 50}, {20, 10, 0, 50, 40, 30}, {50, 40, 30, 20, 10, 0},
                                    {30, 40, 50, 0, 10, 20}, {0, 30, 10, 40, 20, 50}, {30, 0, 40, 10, 50, 20},

@@ -79,9 +79,9 @@ TEST(RowRules, PositionsMoveAsAMatrixDoes) {
       ModelMemory memory({{"w", std::move(shape)}}, make_policy("fp32"), of_rule(rule), 1, 1, device);
       memory.initialize(0, 0, normal_values(6 * 40, 1, 0.1F));
       for (std::uint32_t step = 1; step <= 2; ++step) {
-        memory.begin_step(step);
-        memory.fold(0, 0, normal_values(6 * 40, 1 + step, 1), 0);
-        EXPECT_TRUE(memory.commit(0.01).applied);
+        Step this_step = memory.begin_step({step, 0.01});
+        this_step.fold(0, 0, normal_values(6 * 40, 1 + step, 1), 0);
+        EXPECT_TRUE(std::move(this_step).commit().applied);
       }
       return values_in(memory, Role::kParameter);
     };
