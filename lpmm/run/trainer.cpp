@@ -177,8 +177,9 @@ std::string Run::begin() {
     const std::string reason = initial.reason.empty() ? "" : initial.reason + "; ";
     progress_.say(fmt::format("{}drawn anew: {}", reason, fmt::join(initial.drawn, ", ")));
   }
+  const std::string sealed = sealed_config(config_);  // which refuses some paths
   keep_model_files(initial.checkpoint, folder_.root, *data_);
-  write_text(folder_.config, sealed_config(config_));  // before any record
+  write_text(folder_.config, sealed);  // before any record
   log_->cut(0);
   return initial.checkpoint;
 }

@@ -71,6 +71,10 @@ std::string model_files_of(const std::string& checkpoint) {
 
 std::string saved_tokenizer_files(const std::string& checkpoint, const TextOptions& text) {
   const std::string kept = model_files_of(checkpoint);
+  const fs::path named = names_tokenizer_files(text) ? text.tokenizer : text.folder;
+  const bool names_others =
+      !named.empty() && named.filename() != kModelFiles && named.parent_path().filename() != kModelFiles;
+  if (names_others) return tokenizer_files(text);
   std::error_code error;
   const bool is_kept =
       !kept.empty() && (!tokenizer_in(kept).empty() || fs::exists(fs::path(kept) / kGpt2Tokens, error));

@@ -17,7 +17,7 @@ inline constexpr const char *kModelFiles = "model_files", *kPixelsFile = "prepro
 
 // The folder of the run that a checkpoint is of; empty: it keeps none.
 std::string model_files_of(const std::string& checkpoint);
-// Where the files of that checkpoint's tokenizer are: with the run, else where its configuration says.
+// Where the files of that checkpoint's tokenizer are: with the run, but for other files that `text` names.
 std::string saved_tokenizer_files(const std::string& checkpoint, const TextOptions& text);
 
 // Mean and deviation of each channel, of values from 0 to 1.

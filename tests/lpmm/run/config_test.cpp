@@ -386,13 +386,13 @@ TEST(Config, OtherWordsFindTheirKeys) {
 // Any text can be evaluated and any prompt typed where the run names no text of its own.
 TEST(Config, TextWithoutAPathIsReadAsBytes) {
   const auto tokenizer = [](const std::string& data) {
-    return parse("[data]\nset = 'text'\n" + data).data.text.tokenizer;
+    return parse("[model]\nname = 'gpt'\n[data]\nset = 'text'\n" + data).data.text.tokenizer;
   };
   EXPECT_EQ(tokenizer(""), "bytes");
   EXPECT_EQ(tokenizer("path = 'a.txt'\n"), "characters");
   EXPECT_EQ(parse("").data.text.tokenizer, "characters") << "runs of images keep what they wrote";
   EXPECT_EQ(tokenizer("tokenizer = 'characters'\n"), "characters");
-  EXPECT_NE(to_toml(parse("[data]\nset = 'text'\n")).find("tokenizer = \"bytes\""), std::string::npos);
+  EXPECT_NE(to_toml(parse("[model]\nname = 'gpt'\n[data]\nset = 'text'\n")).find("tokenizer = \"bytes\""), std::string::npos);
 }
 
 TEST(Config, EveryKeyIsListedWithDefaultRangeAndHelp) {
@@ -671,7 +671,7 @@ TEST(Config, RefusesBrokenFilesAndSettings) {
 TEST(Config, APresetAskedForReplacesTheSpecsOfTheFile) {
   const std::string written = to_toml(parse("[memory]\npreset = 'lpmm'\n"));
   const auto asked = [&](const ConfigOptions& options) {
-    return to_toml(parse_config(written, "again.toml", options));
+    return to_toml(parse_config(written, "again.toml", with_families(options)));
   };
   const std::string nano = asked({"lpmm-nano", "", {}});
   EXPECT_NE(nano, written);
