@@ -307,7 +307,10 @@ TEST_F(Zoo, AMarianComesWithItsTokenizerAndGoesWithIt) {
   // The ids of what lies beside it are those of the folder.
   expect_failure(run_lpmm({"import", published, "--vocab", published + "/target.spm", "--out", path("x")}), 1,
                  {"target.spm", "<pad>", "211"});
+  // A run has its own copy of them, and needs that.
   fs::remove(path("hf/vocab.json"));
+  EXPECT_EQ(run_lpmm({"translate", path("again"), "--text", "a"}).code, 0);
+  fs::remove(path("again/model_files/vocab.json"));
   expect_failure(run_lpmm({"translate", path("again"), "--text", "a"}), 1, {"vocab.json"});
 }
 
