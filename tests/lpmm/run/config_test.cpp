@@ -392,7 +392,8 @@ TEST(Config, TextWithoutAPathIsReadAsBytes) {
   EXPECT_EQ(tokenizer("path = 'a.txt'\n"), "characters");
   EXPECT_EQ(parse("").data.text.tokenizer, "characters") << "runs of images keep what they wrote";
   EXPECT_EQ(tokenizer("tokenizer = 'characters'\n"), "characters");
-  EXPECT_NE(to_toml(parse("[model]\nname = 'gpt'\n[data]\nset = 'text'\n")).find("tokenizer = \"bytes\""), std::string::npos);
+  EXPECT_NE(to_toml(parse("[model]\nname = 'gpt'\n[data]\nset = 'text'\n")).find("tokenizer = \"bytes\""),
+            std::string::npos);
 }
 
 TEST(Config, EveryKeyIsListedWithDefaultRangeAndHelp) {

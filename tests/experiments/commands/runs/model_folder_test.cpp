@@ -46,7 +46,8 @@ class ModelFolder : public ProgramTest {
     return in.err;
   }
   json exported(const std::string& run, const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> command = {"export", path(run), "--hf", "--overwrite", "--out", path(run + "_hf")};
+    std::vector<std::string> command = {"export",      path(run), "--hf",
+                                        "--overwrite", "--out",   path(run + "_hf")};
     command.insert(command.end(), more.begin(), more.end());
     const Outcome out = run_lpmm(command);
     EXPECT_EQ(out.code, 0) << out.err;
