@@ -1,6 +1,6 @@
 // Kernels of neural networks: activations, convolution, batch norm, pooling, loss.
 //
-// Activations are NHWC, fp32 or bf16 (Compute); parameters, statistics and parameter gradients are fp32.
+// Activations are NHWC, fp32 or bf16 (ValueType); parameters, statistics and parameter gradients are fp32.
 // Sums are accumulated in fp32 or double. Work is cut into shards that depend on shapes only, and partial
 // sums are added in a fixed order: the same bits for any number of threads. No tensor is allocated here
 // except by constructors; scratch memory comes from the caller, 64-byte aligned, of the size each function
@@ -20,7 +20,7 @@ namespace lpmm::kernels {
 
 // ---- elements --------------------------------------------------------------------------------------------
 struct Array {
-  Compute type = Compute::kFp32;
+  ValueType type = ValueType::kFp32;
   std::int64_t count = 0;
 };
 // Rows of a matrix that are copied, or added to what is there, and the values from one row to the next.
@@ -47,7 +47,7 @@ enum class Activation : std::uint8_t { kRelu, kGelu, kGeluTanh, kSilu, kTanh };
 struct ActivationArgs {
   Activation function = Activation::kRelu;
   bool is_gated = false;
-  Compute type = Compute::kFp32;
+  ValueType type = ValueType::kFp32;
   std::int64_t rows = 1, width = 0;
   const void* x = nullptr;  // of the backward pass y, where reads_output() says so
   void* y = nullptr;        // may be x where it is not gated
@@ -99,7 +99,7 @@ class Convolution {
 struct BatchNormShape {
   std::int64_t rows = 0;
   int channels = 0;
-  Compute type = Compute::kFp32;
+  ValueType type = ValueType::kFp32;
 };
 
 inline constexpr double kBatchNormMomentum = 0.1;  // of running statistics
@@ -150,7 +150,7 @@ struct PoolShape {
   int batch = 0, height = 0, width = 0, channels = 0, kernel = 2, stride = 2;
   int pad = 0;  // below `kernel`; of a maximum, as it holds nothing: an average has none
   Pooling kind = Pooling::kAverage;
-  Compute type = Compute::kFp32;
+  ValueType type = ValueType::kFp32;
   LPMM_HD int out_height() const { return (height + 2 * pad - kernel) / stride + 1; }
   LPMM_HD int out_width() const { return (width + 2 * pad - kernel) / stride + 1; }
 };
@@ -171,7 +171,7 @@ struct PatchShape {
 // He et al. 2016, option A: every `stride`-th pixel, zero channels around: (out - in) / 2 in front.
 struct ShortcutShape {
   int batch = 0, height = 0, width = 0, in = 0, out = 0, stride = 2;
-  Compute type = Compute::kFp32;
+  ValueType type = ValueType::kFp32;
   LPMM_HD int out_height() const { return (height + stride - 1) / stride; }
   LPMM_HD int out_width() const { return (width + stride - 1) / stride; }
 };
@@ -186,7 +186,7 @@ struct LossShape {
 // The softmax cross-entropy of labels, or with `targets` the squares of x - target, one value a row.
 struct LossArgs {
   LossShape shape;
-  Compute type = Compute::kFp32;
+  ValueType type = ValueType::kFp32;
   const void* x = nullptr;  // logits
   const std::int32_t* labels = nullptr;
   const float* targets = nullptr;
@@ -199,12 +199,12 @@ struct LossArgs {
 class ComputeKernels {
  public:
   // ---- elements ------------------------------------------------------------------------------------------
-  virtual void to_float(Compute type, std::int64_t count, const void* in, float* out) = 0;
-  virtual void from_float(Compute type, std::int64_t count, const float* in, void* out) = 0;
+  virtual void to_float(ValueType type, std::int64_t count, const void* in, float* out) = 0;
+  virtual void from_float(ValueType type, std::int64_t count, const float* in, void* out) = 0;
   virtual void add(const Array& of, const void* a, const void* b, void* y) = 0;
   // dst = (accumulate ? dst : 0) + src
   virtual void copy_or_add(const Array& of, const void* src, void* dst, bool accumulate) = 0;
-  virtual void copy_or_add_rows(Compute type, const Rows& rows, const void* src, void* dst) = 0;
+  virtual void copy_or_add_rows(ValueType type, const Rows& rows, const void* src, void* dst) = 0;
   virtual void scale(const ScaleArgs& args) = 0;
 
   // ---- activations ---------------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ class ComputeKernels {
   virtual const void* bias_backward(const BiasBackward& args) = 0;
 
   // ---- convolution ---------------------------------------------------------------------------------------
-  virtual std::unique_ptr<Convolution> convolution(const ConvShape& shape, Compute type) = 0;
+  virtual std::unique_ptr<Convolution> convolution(const ConvShape& shape, ValueType type) = 0;
 
   // ---- batch norm ----------------------------------------------------------------------------------------
   virtual std::int64_t batch_norm_scratch_bytes(const BatchNormShape& shape) const = 0;
@@ -233,7 +233,7 @@ class ComputeKernels {
   virtual void pool_forward(const PoolShape& shape, const void* x, void* y) = 0;
   // The gradient of a maximum goes to the first element of the window that has it.
   virtual void pool_backward(const PoolShape& shape, const PoolBackward& args) = 0;
-  virtual void patches(const PatchShape& shape, Compute type, const void* x, void* y) = 0;
+  virtual void patches(const PatchShape& shape, ValueType type, const void* x, void* y) = 0;
   virtual void shortcut_forward(const ShortcutShape& shape, const void* x, void* y) = 0;
   virtual void shortcut_backward(const ShortcutShape& shape, const void* dy, void* dx, bool accumulate) = 0;
 

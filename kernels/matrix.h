@@ -5,7 +5,10 @@
 
 namespace lpmm {
 
-enum class Compute : std::uint8_t { kFp32, kBf16 };  // type of activations and of matrix products' inputs
+enum class ValueType : std::uint8_t {
+  kFp32,
+  kBf16
+};  // of activations, gradients and matrix products' inputs
 
 }  // namespace lpmm
 
@@ -15,8 +18,8 @@ inline constexpr std::int64_t kAlign = 64;
 inline std::int64_t aligned(std::int64_t bytes) {
   return (bytes + kAlign - 1) / kAlign * kAlign;
 }
-inline std::int64_t value_bytes(Compute type) {
-  return type == Compute::kFp32 ? 4 : 2;
+inline std::int64_t value_bytes(ValueType type) {
+  return type == ValueType::kFp32 ? 4 : 2;
 }
 
 // c[m][n] = (accumulate ? c : bias[n]) + op(a)[m][k] * op(b)[k][n], row-major; op transposes where said. m,
@@ -26,14 +29,14 @@ inline std::int64_t value_bytes(Compute type) {
 struct MatrixArgs {
   bool transpose_a = false, transpose_b = false;
   std::int64_t m = 0, n = 0, k = 0;
-  Compute type = Compute::kFp32;
+  ValueType type = ValueType::kFp32;
   const void* a = nullptr;
   std::int64_t a_stride = 0;
   const void* b = nullptr;
   std::int64_t b_stride = 0;
   void* c = nullptr;
   std::int64_t c_stride = 0;
-  Compute c_type = Compute::kFp32;
+  ValueType c_type = ValueType::kFp32;
   const float* bias = nullptr;  // null: none; a device may round it to c's type; not where it accumulates
   bool accumulate = false;
 };

@@ -102,7 +102,7 @@ struct LossResult {
 struct Values {
   const void* data = nullptr;
   std::int64_t count = 0;
-  Compute type = Compute::kFp32;
+  ValueType type = ValueType::kFp32;
 
   Values() = default;
   Values(const float* first, std::size_t size) : data(first), count(static_cast<std::int64_t>(size)) {}
@@ -114,7 +114,7 @@ struct Values {
     Values values;
     values.data = halves.data();
     values.count = std::ssize(halves);
-    values.type = Compute::kBf16;
+    values.type = ValueType::kBf16;
     return values;
   }
 

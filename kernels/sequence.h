@@ -18,7 +18,7 @@ namespace lpmm::kernels {
 // (Zhang & Sennrich 2019) divides by the root of the mean square and has no bias.
 struct RowNormShape {
   std::int64_t rows = 0, width = 0;
-  Compute type = Compute::kFp32;
+  ValueType type = ValueType::kFp32;
   double epsilon = 1e-5;
   bool is_centred = true;
   // Heads of positions: `beside` rows side by side, the next ones `stride` values on. 0: rows without gaps.
@@ -63,14 +63,14 @@ struct DropoutArgs {
 
 // ---- rotary positions ------------------------------------------------------------------------------------
 // Su et al. 2021, in the layout of published Llamas: of a head, value i and value i + head_width / 2 are
-// turned together. Rows have `heads` heads, of which the first `turned` are turned and the others stay.
+// rotated together. Rows have `heads` heads, of which the first `rotated` are rotated and the others stay.
 struct RotaryShape {
   std::int64_t rows = 0, length = 0;  // of all sequences, of one
-  int heads = 0, turned = 0, head_width = 0;
-  Compute type = Compute::kFp32;
+  int heads = 0, rotated = 0, head_width = 0;
+  ValueType type = ValueType::kFp32;
   LPMM_HD std::int64_t width() const { return std::int64_t{1} * heads * head_width; }
 };
-// y = (accumulate ? y : 0) + x with its heads turned by the angles of their positions, or turned back: with
+// y = (accumulate ? y : 0) + x with its heads rotated by the angles of their positions, or rotated back: with
 // `inverse`, which backward is.
 struct RotaryArgs {
   RotaryShape shape;
@@ -112,7 +112,7 @@ struct Seen {
 // value; where `key_length` is given, keys and values are those of another one.
 struct AttentionShape {
   int batch = 0, length = 0, heads = 0, head_width = 0;
-  Compute type = Compute::kFp32;
+  ValueType type = ValueType::kFp32;
   int kv_heads = 0;       // of keys and values; a divisor of heads, 0: as many
   bool is_causal = true;  // a position sees itself and those before; otherwise all
   // Where attention is not causal: for each sequence, how many of its first positions are seen, at least 1.
@@ -170,7 +170,7 @@ std::int64_t attention_probabilities(const AttentionShape& shape);  // elements 
 // ---- means of sequences -----------------------------------------------------------------------------------
 struct MeanShape {
   std::int64_t batch = 0, length = 0, width = 0;
-  Compute type = Compute::kFp32;
+  ValueType type = ValueType::kFp32;
   const std::int32_t* lengths = nullptr;  // of each sequence, its first positions that count; null: all
   LPMM_HD std::int64_t count(std::int64_t sequence) const {
     return lengths == nullptr ? length : lengths[sequence];
@@ -180,7 +180,7 @@ struct MeanShape {
 // ---- embedding -------------------------------------------------------------------------------------------
 // y[i] = tokens[i] + positions[(first + i) % length], for `rows` rows of `width` values.
 struct EmbeddingArgs {
-  Compute type = Compute::kFp32;
+  ValueType type = ValueType::kFp32;
   std::int64_t width = 0, length = 0, first = 0, rows = 0;
   const float *tokens = nullptr, *positions = nullptr;
   void* y = nullptr;
@@ -195,7 +195,7 @@ struct RowGroups {
 // out[e - begin] for the elements begin, ..., end - 1 of a matrix of rows of `width`: the sum of the rows of
 // x that `groups` has for its row, in that order; 0 where it has none.
 struct SumRowsArgs {
-  Compute type = Compute::kFp32;
+  ValueType type = ValueType::kFp32;
   std::int64_t width = 0;
   const void* x = nullptr;
   RowGroups groups;
@@ -226,7 +226,7 @@ struct SoftmaxArgs {
   // gradient <- scale * (softmax - what is wanted), of scale * the sum of losses, in `type`; in fp32 it may
   // be `logits`, which are overwritten.
   float scale = 1;
-  Compute type = Compute::kFp32;
+  ValueType type = ValueType::kFp32;
   void* gradient = nullptr;
 };
 

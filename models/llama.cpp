@@ -35,14 +35,14 @@ void forward(ProgramBuilder& b, const ModelConfig& c) {
   const int layers = c.integer("layers"), heads = c.integer("heads"), width = c.integer("embedding");
   const int kv_heads = c.integer("kv_heads") > 0 ? c.integer("kv_heads") : heads;
   const int vocabulary = c.integer(kVocabulary), hidden = c.integer("mlp_width"),
-            unturned = c.integer("unturned_every");
+            nope_every = c.integer("nope_every");
   const double epsilon = c.number("epsilon"), deviation = 0.02,
                residual = deviation / std::sqrt(2.0 * layers);
-  const RotaryConfig turning = rotary_config(c);
-  const int queries = heads * turning.head_width, keys = kv_heads * turning.head_width;
+  const RotaryConfig rope = rotary_config(c);
+  const int queries = heads * rope.head_width, keys = kv_heads * rope.head_width;
   Value x =
       embedding(b, "model.embed_tokens", {.vocabulary = vocabulary, .length = c.length, .width = width});
-  const Value angles = rotary_angles(b, turning, x.width);
+  const Value angles = rotary_angles(b, rope, x.width);
   for (int i = 0; i < layers; ++i) {
     const auto layer = [&](Value in) {
       const std::string name = fmt::format("model.layers.{}.", i), a = name + "self_attn.", m = name + "mlp.";
@@ -53,10 +53,10 @@ void forward(ProgramBuilder& b, const ModelConfig& c) {
                        {.name = a + "v_proj", .outputs = keys, .heads = kv_heads}},
                       y, deviation, c.flag("qkv_bias"));
       if (c.flag("qk_norm")) {
-        y = head_norms(b, {{a + "q_norm", heads}, {a + "k_norm", kv_heads}}, y, turning.head_width, epsilon);
+        y = head_norms(b, {{a + "q_norm", heads}, {a + "k_norm", kv_heads}}, y, rope.head_width, epsilon);
       }
-      const bool is_turned = unturned == 0 || (i + 1) % unturned != 0;
-      if (is_turned) y = rotary(b, y, angles, heads + 2 * kv_heads, heads + kv_heads);
+      const bool has_rope = nope_every == 0 || (i + 1) % nope_every != 0;
+      if (has_rope) y = rotary(b, y, angles, heads + 2 * kv_heads, heads + kv_heads);
       y = attention(b, y,
                     {.heads = heads,
                      .kv_heads = kv_heads,
@@ -85,19 +85,18 @@ void check(const ModelConfig& c) {
   if (kv_heads > 0 && heads % kv_heads != 0) {
     refuse(fmt::format("heads = {} must be a multiple of model.kv_heads = {}", heads, kv_heads));
   }
-  const RotaryConfig turning = rotary_config(c);
-  if (turning.head_width % 2 != 0) {
-    refuse(
-        fmt::format("head_width = {}: rotary positions turn pairs, so it must be even", turning.head_width));
+  const RotaryConfig rope = rotary_config(c);
+  if (rope.head_width % 2 != 0) {
+    refuse(fmt::format("head_width = {}: RoPE rotates pairs, so it must be even", rope.head_width));
   }
-  if (c.flag("qk_norm") + c.flag("qkv_bias") + (c.integer("unturned_every") > 0) + (c.integer("window") > 0) >
+  if (c.flag("qk_norm") + c.flag("qkv_bias") + (c.integer("nope_every") > 0) + (c.integer("window") > 0) >
       1) {
     refuse(
-        "qkv_bias, which Qwen2 has, model.qk_norm, Qwen3's, unturned_every, SmolLM3's, and window, "
+        "qkv_bias, which Qwen2 has, model.qk_norm, Qwen3's, nope_every, SmolLM3's, and window, "
         "Mistral's, go alone");
   }
-  if (turning.low >= turning.high) {
-    refuse(fmt::format("rope_low = {} must be below model.rope_high = {}", turning.low, turning.high));
+  if (rope.low >= rope.high) {
+    refuse(fmt::format("rope_low = {} must be below model.rope_high = {}", rope.low, rope.high));
   }
 }
 
@@ -140,7 +139,7 @@ Family llama() {
            size("qwen3-0.6b", 28, 16, 8, 1024, 3072, 40960, 151936, 1e6,
                 {{"head_width", std::int64_t{128}}, {"tied", true}, {"qk_norm", true}, {"epsilon", 1e-6}}),
            size("smollm3-3b", 36, 16, 4, 2048, 11008, 65536, 128256, 5e6,
-                {{"tied", true}, {"unturned_every", std::int64_t{4}}, {"epsilon", 1e-6}}),
+                {{"tied", true}, {"nope_every", std::int64_t{4}}, {"epsilon", 1e-6}}),
            size("tinyllama-1.1b", 22, 32, 4, 2048, 5632, 2048, 32000, 1e4),
            size("llama-3.2-1b", 16, 32, 8, 2048, 8192, 131072, 128256, 5e5,
                 {{"tied", true}, {"rope_factor", 32.0}, {"rope_context", kOriginal}}),
@@ -163,10 +162,11 @@ Family llama() {
                    {"tied", false, 0, 0, "whether the output is the embedding"},
                    {"qkv_bias", false, 0, 0, "biases of queries, keys and values, as Qwen2 has"},
                    {"qk_norm", false, 0, 0, "norms of heads of queries and keys, as Qwen3 has"},
-                   {"unturned_every", 0, 0, 1000,
-                    "every so many layers one has no rotary positions, as SmolLM3 has; 0: none"},
-                   {"window", 0, 0, 1 << 20,
-                    "positions that one attends to, the last ones, as Mistral has; 0: all"},
+                   {"nope_every", 0, 0, 1000,
+                    "every so many layers one has no rotary positions, as SmolLM3 has; 0: none",
+                    "unturned_every"},
+                   {"window", 0, 0,
+                    1 << 20, "positions that one attends to, the last ones, as Mistral has; 0: all"},
                    {"geglu", false, 0, 0, "GELU (tanh form) in place of SiLU in the gated MLP, as Gemma has"},
                    {"recompute", false, 0, 0, "keep the input of layers only, compute them again"}},
       .check = check,

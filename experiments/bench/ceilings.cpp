@@ -101,12 +101,12 @@ double product_speed(Device& device) {
     device.upload(b.get() + 2 * row * n, values.data(), 2 * n);
   }
   const DeviceMemory scratch =
-      benchmark_memory(device, device.matmul_scratch_bytes({.m = n, .n = n, .type = Compute::kBf16}));
+      benchmark_memory(device, device.matmul_scratch_bytes({.m = n, .n = n, .type = ValueType::kBf16}));
   const double seconds = best_seconds(device, [&] {
     device.matmul({.m = n,
                    .n = n,
                    .k = n,
-                   .type = Compute::kBf16,
+                   .type = ValueType::kBf16,
                    .a = a.get(),
                    .a_stride = n,
                    .b = b.get(),

@@ -18,7 +18,7 @@ struct Pieces {
 };
 
 // to[k][i] <- the factor at (first + k, place + i), whose values lie `along_k` and `across` apart.
-void gather(Compute type, const void* values, std::int64_t along_k, std::int64_t across, std::int64_t first,
+void gather(ValueType type, const void* values, std::int64_t along_k, std::int64_t across, std::int64_t first,
             std::int64_t depth, std::int64_t place, std::int64_t count, float (*to)[kSide]) {
   for (std::int64_t k = 0; k < depth; ++k) {
     for (std::int64_t i = 0; i < count; ++i) {

@@ -8,12 +8,12 @@
 
 namespace lpmm::kernels {
 
-inline float get(Compute type, const void* p, std::int64_t i) {
-  return type == Compute::kFp32 ? static_cast<const float*>(p)[i]
-                                : bf16_to_float(static_cast<const std::uint16_t*>(p)[i]);
+inline float get(ValueType type, const void* p, std::int64_t i) {
+  return type == ValueType::kFp32 ? static_cast<const float*>(p)[i]
+                                  : bf16_to_float(static_cast<const std::uint16_t*>(p)[i]);
 }
-inline void put(Compute type, void* p, std::int64_t i, float v) {
-  if (type == Compute::kFp32) {
+inline void put(ValueType type, void* p, std::int64_t i, float v) {
+  if (type == ValueType::kFp32) {
     static_cast<float*>(p)[i] = v;
   } else {
     static_cast<std::uint16_t*>(p)[i] = float_to_bf16(v);

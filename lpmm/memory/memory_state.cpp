@@ -30,7 +30,7 @@ struct RunningOffset {
 
 kernels::RoleView view_of(const kernels::Values& values) {
   auto* codes = static_cast<std::uint8_t*>(const_cast<void*>(values.data));
-  const Format format = values.type == Compute::kFp32 ? Format{} : Format{Map::kBf16, 16};
+  const Format format = values.type == ValueType::kFp32 ? Format{} : Format{Map::kBf16, 16};
   return {Spec{format}, codes, nullptr, values.count};
 }
 

@@ -118,7 +118,7 @@ void ModelMemory::initialize(int tensor, std::int64_t first, const kernels::Valu
   state_->check_no_step(fmt::format("tensor {}: an initial value", info(tensor).name));
   const auto* host = static_cast<const float*>(values.data);
   std::vector<float> widened;
-  if (values.type == Compute::kBf16) {
+  if (values.type == ValueType::kBf16) {
     const auto* halves = static_cast<const std::uint16_t*>(values.data);
     for (std::int64_t i = 0; i < count; ++i) widened.push_back(bf16_to_float(halves[i]));
     host = widened.data();

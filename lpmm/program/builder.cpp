@@ -13,7 +13,7 @@ namespace lpmm {
 ProgramBuilder::ProgramBuilder() : plan_(std::make_unique<ProgramPlan>()) {
   plan_->batch = 1;
 }
-ProgramBuilder::ProgramBuilder(int batch, Compute compute, Device& device, int inference)
+ProgramBuilder::ProgramBuilder(int batch, ValueType compute, Device& device, int inference)
     : inference_(inference), plan_(std::make_unique<ProgramPlan>()) {
   plan_->batch = batch;
   plan_->compute = compute;
@@ -72,7 +72,7 @@ int ProgramBuilder::add_buffer(std::string name, std::vector<std::int64_t> shape
 int ProgramBuilder::batch() const {
   return plan_->batch;
 }
-Compute ProgramBuilder::compute() const {
+ValueType ProgramBuilder::compute() const {
   return plan_->compute;
 }
 PanelSizes ProgramBuilder::panel_sizes() const {

@@ -22,7 +22,7 @@ class ProgramBuilder {
  public:
   ProgramBuilder();  // never finished
   // With `inference`, one sequence of that many tokens per call, and no backward.
-  ProgramBuilder(int batch, Compute compute, Device& device, int inference = 0);
+  ProgramBuilder(int batch, ValueType compute, Device& device, int inference = 0);
   ~ProgramBuilder();
 
   // Before any op: those that use one tensor hand over its gradient together (gather), for updates without an
@@ -30,7 +30,7 @@ class ProgramBuilder {
   void gather_gradients() { gathers_ = true; }
 
   int batch() const;
-  Compute compute() const;
+  ValueType compute() const;
   int inference() const { return inference_; }
   PanelSizes panel_sizes() const;    // the device's
   std::int64_t rows(Value x) const;  // positions of all examples

@@ -110,7 +110,7 @@ class ForwardModel : public Model {
     }
   }
 
-  std::unique_ptr<Program> build(int batch, Compute compute, Device& device, int longest) const override {
+  std::unique_ptr<Program> build(int batch, ValueType compute, Device& device, int longest) const override {
     const auto room = make_program_room();
     std::map<int, std::unique_ptr<Program>> programs;
     for (const auto& [length, forward] : forwards_) {
@@ -124,14 +124,14 @@ class ForwardModel : public Model {
     return std::make_unique<ProgramsByLength>(std::move(programs));
   }
 
-  std::unique_ptr<Program> build_inference(int length, Compute compute, Device& device) const override {
+  std::unique_ptr<Program> build_inference(int length, ValueType compute, Device& device) const override {
     if (!continues_) return Model::build_inference(length, compute, device);
     ProgramBuilder builder(1, compute, device, length);
     forwards_.front().forward(builder);
     return builder.finish();
   }
 
-  std::unique_ptr<Program> build_decoder(int sequences, int length, Compute compute,
+  std::unique_ptr<Program> build_decoder(int sequences, int length, ValueType compute,
                                          Device& device) const override {
     if (!translates_) return Model::build_decoder(sequences, length, compute, device);
     const auto of_length =

@@ -24,7 +24,7 @@ void Op::fold_vector(RunState& run, int tensor, std::span<const float> gradient)
   run.step->fold(tensor, 0, gradient, run.microbatch);
 }
 
-void hand_out(RunState& run, Compute compute, const std::byte* values, int channels, float* room) {
+void hand_out(RunState& run, ValueType compute, const std::byte* values, int channels, float* room) {
   if (run.outputs == nullptr) return;
   const std::int64_t count = run.batch.count * channels;
   Device& device = run.device;

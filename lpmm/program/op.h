@@ -107,7 +107,7 @@ class Op {
 
 // Hands the values of the batch's examples, `channels` each, to whoever asked for outputs. `room`: as many
 // floats of the device.
-void hand_out(RunState& run, Compute compute, const std::byte* values, int channels, float* room);
+void hand_out(RunState& run, ValueType compute, const std::byte* values, int channels, float* room);
 
 // Throws RunError where a batch has other than one label in 0..classes-1 for each of its `rows`; with
 // `may_lack` negative ones, which count for nothing, may be among them. Returns how many count.

@@ -14,7 +14,7 @@ const std::byte* PanelledWeight::decode(const RunState& run, std::int64_t row, s
   constexpr std::int64_t kTile = kernels::kTile;
   const std::int64_t first = row * width_ / kTile * kTile;
   const std::int64_t end = std::min(((row + rows) * width_ + kTile - 1) / kTile * kTile, rows_ * width_);
-  if (compute_ == Compute::kFp32) {
+  if (compute_ == ValueType::kFp32) {
     run.memory.decode(tensor_, first, span_of(reinterpret_cast<float*>(panel), end - first));
   } else {
     run.memory.decode_bf16(tensor_, first,

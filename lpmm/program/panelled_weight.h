@@ -14,7 +14,7 @@ namespace lpmm {
 class PanelledWeight {
  public:
   // A panel has at most so many elements and rows; where it is larger than `unit` rows, a multiple of that.
-  PanelledWeight(int tensor, Compute compute, std::int64_t rows, std::int64_t width,
+  PanelledWeight(int tensor, ValueType compute, std::int64_t rows, std::int64_t width,
                  std::int64_t most_elements, std::int64_t most_rows, std::int64_t unit = 1)
       : tensor_(tensor),
         compute_(compute),
@@ -29,7 +29,7 @@ class PanelledWeight {
   }
   std::int64_t gradient_floats() const { return panel_rows_ * width_ + kernels::kTile; }
   std::int64_t transient_bytes() const {
-    return compute_ == Compute::kFp32 ? panel_bytes() : 4 * gradient_floats();
+    return compute_ == ValueType::kFp32 ? panel_bytes() : 4 * gradient_floats();
   }
   std::int64_t panel_rows() const { return panel_rows_; }
   // Scratch of the products of `rows` activations with a panel, forward and backward.
@@ -83,7 +83,7 @@ class PanelledWeight {
   }
 
   int tensor_;
-  Compute compute_;
+  ValueType compute_;
   std::int64_t rows_, width_, panel_rows_, unit_;
 };
 

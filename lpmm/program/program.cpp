@@ -9,12 +9,12 @@ void Program::infer(const ModelMemory& /*memory*/, std::span<const std::int32_t>
                     Inference& /*state*/) {
   throw UsageError("this program does not go on with a text; only one of a language model does");
 }
-std::unique_ptr<Program> Model::build_inference(int /*length*/, Compute /*compute*/,
+std::unique_ptr<Program> Model::build_inference(int /*length*/, ValueType /*compute*/,
                                                 Device& /*device*/) const {
   throw UsageError("this model does not go on with a text; only a language model does");
 }
 
-std::unique_ptr<Program> Model::build_decoder(int /*sequences*/, int /*length*/, Compute /*compute*/,
+std::unique_ptr<Program> Model::build_decoder(int /*sequences*/, int /*length*/, ValueType /*compute*/,
                                               Device& /*device*/) const {
   throw UsageError("this model does not translate; only one of pairs does");
 }

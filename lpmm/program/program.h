@@ -116,13 +116,13 @@ class Model {
   // `batch` images or sequences per microbatch; nothing large is allocated before the first train or
   // evaluate. `longest`: no batch will be filled up to more than that (Batch::length); 0: to the model's
   // length.
-  virtual std::unique_ptr<Program> build(int batch, Compute compute, Device& device,
+  virtual std::unique_ptr<Program> build(int batch, ValueType compute, Device& device,
                                          int longest = 0) const = 0;
   // For `length` tokens per call. Throws UsageError for a model that does not read tokens.
-  virtual std::unique_ptr<Program> build_inference(int length, Compute compute, Device& device) const;
+  virtual std::unique_ptr<Program> build_inference(int length, ValueType compute, Device& device) const;
   // For a model of pairs: one token of each of `sequences` per call, with sources padded to `length`. Throws
   // UsageError for another model.
-  virtual std::unique_ptr<Program> build_decoder(int sequences, int length, Compute compute,
+  virtual std::unique_ptr<Program> build_decoder(int sequences, int length, ValueType compute,
                                                  Device& device) const;
 };
 

@@ -17,7 +17,7 @@ namespace lpmm {
 // gradients that wait.
 struct ProgramPlan {
   int batch = 0;
-  Compute compute = Compute::kFp32;
+  ValueType compute = ValueType::kFp32;
   Device* device = nullptr;  // the one it is built for: scratch memory is of its sizes
   struct Slots {
     int data = -1, gradient = -1;

@@ -152,14 +152,17 @@ class ConfigReader {
   std::optional<SettingValue> setting(const ModelSetting& s) const {
     const double low = lowest(s);
     const auto whole_low = static_cast<std::int64_t>(low), whole_high = static_cast<std::int64_t>(s.high);
+    const bool is_old = !s.old_key.empty() && table_.has(s.old_key);
+    if (is_old && table_.has(s.key)) table_.refuse(s.old_key, fmt::format("is given as {} too", s.key));
+    const std::string_view key = is_old ? s.old_key : s.key;
     std::optional<SettingValue> given;
-    if (std::holds_alternative<bool>(s.standard)) put(table_.boolean(s.key), given);
+    if (std::holds_alternative<bool>(s.standard)) put(table_.boolean(key), given);
     if (std::holds_alternative<std::int64_t>(s.standard)) {
-      put(table_.integer(s.key, whole_low, whole_high), given);
+      put(table_.integer(key, whole_low, whole_high), given);
     }
-    if (std::holds_alternative<double>(s.standard)) put(table_.number(s.key, low, s.high), given);
+    if (std::holds_alternative<double>(s.standard)) put(table_.number(key, low, s.high), given);
     if (std::holds_alternative<std::vector<std::int64_t>>(s.standard)) {
-      put(table_.integers(s.key, whole_low, whole_high), given);
+      put(table_.integers(key, whole_low, whole_high), given);
     }
     return given;
   }

@@ -45,7 +45,7 @@ struct RunConfig {
     std::string init;                    // a checkpoint whose parameters a new run starts from
     int batch = 128, microbatches = 1;
     std::uint64_t seed = 1;
-    Compute compute = Compute::kBf16;
+    ValueType compute = ValueType::kBf16;
     std::string device = "auto";
     int threads = 0;
     std::int64_t eval_every_epochs = 1;  // 0: only at the end

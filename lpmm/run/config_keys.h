@@ -132,7 +132,8 @@ void visit_train(Visitor& v, Config& c) {
   v.integer("microbatches", c.train.microbatches, 1, kMostMicrobatches,
             "parts a batch is computed in; more take less memory");
   v.integer("seed", c.train.seed, 0, kAnyWhole, "of initial values, order, noise");
-  v.choice("compute", c.train.compute, Choices<Compute>{{"bf16", Compute::kBf16}, {"fp32", Compute::kFp32}},
+  v.choice("compute", c.train.compute,
+           Choices<ValueType>{{"bf16", ValueType::kBf16}, {"fp32", ValueType::kFp32}},
            "type of activations and products");
   v.choice("device", c.train.device, device_choices(),
            "auto: a GPU where there is one; cuda-emulated: a GPU's kernels, on the CPU and slow");

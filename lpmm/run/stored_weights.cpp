@@ -292,12 +292,13 @@ void load_buffers(const StoredWeights& weights, Buffers& buffers) {
   }
 }
 
-void export_checkpoint(const std::string& path, const std::string& output, Compute type,
+void export_checkpoint(const std::string& path, const std::string& output, ValueType type,
                        PackedDevice& device) {
   const StoredWeights weights(path);
   std::vector<SafetensorsSource> sources;
   for (const CheckpointTensor& t : weights.tensors()) {
-    const bool bf16 = type == Compute::kBf16 && t.specs.front().first != "buffer";  // statistics stay in fp32
+    const bool bf16 =
+        type == ValueType::kBf16 && t.specs.front().first != "buffer";  // statistics stay in fp32
     sources.push_back(
         {t.name, bf16 ? "BF16" : "F32", t.shape, [&weights, &device, &t, bf16](const auto& sink) {
            weights.read(t, device, [&](std::int64_t, std::span<const float> values) {

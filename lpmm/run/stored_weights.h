@@ -89,7 +89,7 @@ void load_buffers(const StoredWeights& weights, Buffers& buffers);
 
 // Writes parameters and buffers as plain fp32 or bf16 safetensors with the tensors' own names and shapes,
 // decoding panel by panel. The file appears whole or not at all.
-void export_checkpoint(const std::string& path, const std::string& output, Compute type,
+void export_checkpoint(const std::string& path, const std::string& output, ValueType type,
                        PackedDevice& device);
 
 }  // namespace lpmm

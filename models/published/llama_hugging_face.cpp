@@ -22,7 +22,7 @@ struct Kind {
 constexpr Kind kLlama{"llama", "LlamaForCausalLM"}, kQwen2{"qwen2", "Qwen2ForCausalLM"},
     kQwen3{"qwen3", "Qwen3ForCausalLM"}, kSmol{"smollm3", "SmolLM3ForCausalLM"},
     kMistral{"mistral", "MistralForCausalLM"};
-constexpr std::string_view kTurned = "no_rope_layers", kEvery = "no_rope_layer_interval";
+constexpr std::string_view kRopeLayers = "no_rope_layers", kEvery = "no_rope_layer_interval";
 constexpr std::string_view kWindow = "sliding_window", kActivation = "hidden_act",
                            kGeglu = "gelu_pytorch_tanh";
 
@@ -67,15 +67,15 @@ void read_rotary(const PublishedConfig& config, ModelConfig& model) {
 }
 
 // For each layer, 1 if it has rotary positions and 0 if not, in spite of what the list is called.
-Json turned_layers(std::int64_t layers, std::int64_t unturned_every) {
-  Json turned = Json::array();
-  for (std::int64_t i = 1; i <= layers; ++i) turned.push_back(i % unturned_every == 0 ? 0 : 1);
-  return turned;
+Json rope_layers(std::int64_t layers, std::int64_t nope_every) {
+  Json has_rope = Json::array();
+  for (std::int64_t i = 1; i <= layers; ++i) has_rope.push_back(i % nope_every == 0 ? 0 : 1);
+  return has_rope;
 }
-void read_unturned(const PublishedConfig& config, ModelConfig& model) {
+void read_nope(const PublishedConfig& config, ModelConfig& model) {
   const std::int64_t every = config.has(kEvery) ? config.size(kEvery) : 4;
-  model.set("unturned_every", every);
-  config.expect(kTurned, {nullptr, turned_layers(model.integer("layers"), every)});
+  model.set("nope_every", every);
+  config.expect(kRopeLayers, {nullptr, rope_layers(model.integer("layers"), every)});
 }
 
 ModelConfig read_llama(const std::string& path) {
@@ -95,7 +95,7 @@ ModelConfig read_llama(const std::string& path) {
   model.set("tied", config.flag("tie_word_embeddings", false));
   model.set("qkv_bias", config.text("model_type") == kQwen2.type);
   model.set("qk_norm", config.text("model_type") == kQwen3.type);
-  if (config.text("model_type") == kSmol.type) read_unturned(config, model);
+  if (config.text("model_type") == kSmol.type) read_nope(config, model);
   model.set("geglu", config.text(kActivation) == kGeglu);
   config.expect(kActivation, {"silu", "swish", kGeglu});
   config.expect("attention_bias", {false, nullptr});
@@ -128,10 +128,10 @@ Json rotary_of(const ModelConfig& model) {
 void save_llama(const WeightSource& weights, const ModelConfig& config, const std::string& folder,
                 Device& device) {
   const ModelConfig m = complete(config);
-  const int unturned_every = m.integer("unturned_every");
+  const int nope_every = m.integer("nope_every");
   const Kind& kind = m.flag("qkv_bias")        ? kQwen2
                      : m.flag("qk_norm")       ? kQwen3
-                     : unturned_every > 0      ? kSmol
+                     : nope_every > 0          ? kSmol
                      : m.integer("window") > 0 ? kMistral
                                                : kLlama;
   const int heads = m.integer("heads"), kv_heads = m.integer("kv_heads"),
@@ -154,9 +154,9 @@ void save_llama(const WeightSource& weights, const ModelConfig& config, const st
                   {kBeginToken, nullptr},  // else transformers takes 1 and 2
                   {kEndToken, nullptr},
                   {"torch_dtype", "float32"}};
-  if (unturned_every > 0) {
-    written[kEvery] = unturned_every;
-    written[kTurned] = turned_layers(m.integer("layers"), unturned_every);
+  if (nope_every > 0) {
+    written[kEvery] = nope_every;
+    written[kRopeLayers] = rope_layers(m.integer("layers"), nope_every);
     written["pad_token_id"] = nullptr;  // else one beyond small vocabularies
   }
   if (m.integer("window") > 0) written[kWindow] = m.integer("window");

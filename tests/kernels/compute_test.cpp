@@ -83,9 +83,9 @@ TEST_P(ConvolutionTest, EqualsPlainLoops) {
       {3, 9, 10, 8, 136, 3, 1, 1},
       {6, 32, 32, 8, 8, 1, 1, 0},  // and so many shards that ranges of them are added up apart
       {7, 32, 32, 8, 16, 3, 1, 1}};
-  for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
+  for (const ValueType type : {ValueType::kFp32, ValueType::kBf16}) {
     // bf16: inputs are exact bf16 values; outputs are rounded once (relative 2^-8).
-    const double tolerance = type == Compute::kFp32 ? 2e-6 : 5e-3;
+    const double tolerance = type == ValueType::kFp32 ? 2e-6 : 5e-3;
     for (const ConvShape& s : shapes) {
       const Floats x = rounded(type, random_floats(s.batch * s.in_values(), 1));
       const Floats w = rounded(type, random_floats(s.weights(), 2));
@@ -118,8 +118,8 @@ TEST_P(ConvolutionTest, APanelOfChannelsIsThatOfTheWhole) {
   constexpr int kAll = 21, kFirst = 4;
   const ConvShape whole[] = {
       {6, 8, 8, 16, 9, 3, 1, 1}, {3, 7, 5, 5, 8, 3, 2, 1}, {5, 16, 16, 16, 8, 1, 1, 0}};
-  for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
-    const double tolerance = type == Compute::kFp32 ? 2e-6 : 5e-3;
+  for (const ValueType type : {ValueType::kFp32, ValueType::kBf16}) {
+    const double tolerance = type == ValueType::kFp32 ? 2e-6 : 5e-3;
     for (const ConvShape& dense : whole) {
       ConvShape s = dense;
       s.channels = kAll;
@@ -163,7 +163,7 @@ TEST_P(ConvolutionTest, APanelOfChannelsIsThatOfTheWhole) {
 }
 
 TEST_P(ConvolutionTest, SameBitsInTwoRuns) {
-  constexpr Compute kType = Compute::kBf16;
+  constexpr ValueType kType = ValueType::kBf16;
   for (const ConvShape& s : {ConvShape{4, 8, 8, 64, 64, 3, 1, 1}, ConvShape{9, 8, 8, 16, 32, 3, 2, 1},
                              ConvShape{9, 8, 8, 32, 32, 1, 2, 0}, ConvShape{6, 32, 32, 8, 8, 1, 1, 0}}) {
     const auto convolution = device().convolution(s, kType);
@@ -188,7 +188,7 @@ TEST_P(ConvolutionTest, GradientsByFiniteDifferences) {
   const ConvShape s{4, 6, 6, 8, 16, 3, 2, 1};
   const Floats x = random_floats(s.batch * s.in_values(), 1), w = random_floats(s.weights(), 2);
   const Floats r = random_floats(s.batch * s.out_values(), 3);
-  const auto convolution = device().convolution(s, Compute::kFp32);
+  const auto convolution = device().convolution(s, ValueType::kFp32);
   const auto room = scratch(convolution->scratch_bytes());
   const auto y = zeros(r.size()), dx = zeros(x.size()), dw = zeros(w.size()), dy = array(r);
   auto inputs = array(x), weights = array(w);
@@ -205,7 +205,7 @@ TEST_P(ConvolutionTest, GradientsByFiniteDifferences) {
 
 // ---- matrix product --------------------------------------------------------------------------------------
 // kind: bits 0 and 1 transpose the factors, bit 2 accumulates.
-void expect_product(PackedDevice& device, const std::int64_t (&size)[3], int kind, Compute type) {
+void expect_product(PackedDevice& device, const std::int64_t (&size)[3], int kind, ValueType type) {
   MatrixArgs args{.transpose_a = (kind & 1) != 0,
                   .transpose_b = (kind & 2) != 0,
                   .m = size[0],
@@ -243,7 +243,7 @@ TEST_P(MatmulTest, EqualsPlainLoops) {
   const std::int64_t sizes[][3] = {{3, 5, 7},       {70, 130, 33},  {300, 20, 64},   {16, 1100, 40},
                                    {130, 258, 513}, {40, 35, 1030}, {600, 300, 260}, {1, 1, 1}};
   for (const auto& size : sizes) {
-    for (int kind = 0; kind < 8; ++kind) expect_product(device(), size, kind, Compute::kFp32);
+    for (int kind = 0; kind < 8; ++kind) expect_product(device(), size, kind, ValueType::kFp32);
   }
 }
 
@@ -251,7 +251,7 @@ const std::int64_t kBf16Sizes[][3] = {{70, 130, 33},  {300, 33, 64}, {40, 35, 10
                                       {280, 300, 20}, {3, 5, 7},     {1, 1100, 40}};
 TEST_P(MatmulTest, OfBf16EqualsPlainLoops) {
   for (const auto& size : kBf16Sizes) {
-    for (int kind = 0; kind < 8; ++kind) expect_product(device(), size, kind, Compute::kBf16);
+    for (int kind = 0; kind < 8; ++kind) expect_product(device(), size, kind, ValueType::kBf16);
   }
 }
 // As on processors with bf16 instructions (others multiply the same in fp32), and as on those without.
@@ -260,14 +260,14 @@ TEST(CpuMatmul, OfBf16WithAndWithoutItsInstructions) {
   const bool saved = backend::multiplies_bf16();
   backend::multiplies_bf16() = !saved;
   for (const auto& size : kBf16Sizes) {
-    for (int kind = 0; kind < 8; ++kind) expect_product(device, size, kind, Compute::kBf16);
+    for (int kind = 0; kind < 8; ++kind) expect_product(device, size, kind, ValueType::kBf16);
   }
   backend::multiplies_bf16() = saved;
 }
 
 // c in the factors' type, within a wider matrix whose other columns are left alone; with a bias, or without.
 void expect_rounded_product(PackedDevice& device, const std::int64_t (&size)[3], bool has_bias,
-                            Compute type) {
+                            ValueType type) {
   const auto [m, n, k] = size;
   const std::int64_t stride = n + 8;
   constexpr float kOutside = 7;
@@ -304,7 +304,7 @@ void expect_rounded_product(PackedDevice& device, const std::int64_t (&size)[3],
       // One rounding to 8 bits, and what sums in fp32 differ by.
       int exponent = 0;
       std::frexp(want, &exponent);
-      const double rounding = type == Compute::kBf16 && j < n ? std::ldexp(1, exponent - 9) : 0;
+      const double rounding = type == ValueType::kBf16 && j < n ? std::ldexp(1, exponent - 9) : 0;
       ASSERT_NEAR(got[static_cast<std::size_t>(i * stride + j)], want, rounding + 1e-5 * terms)
           << i << " " << j << " of " << m << " x " << n << " x " << k;
     }
@@ -314,7 +314,7 @@ TEST_P(MatmulTest, RoundsOnceAndAddsABias) {
   const std::int64_t sizes[][3] = {{70, 130, 33}, {40, 35, 1030}, {1, 1, 1},     {1, 1100, 40},
                                    {130, 64, 48}, {64, 8, 800},   {33, 136, 264}};
   for (const auto& size : sizes) {
-    for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
+    for (const ValueType type : {ValueType::kFp32, ValueType::kBf16}) {
       for (const bool has_bias : {false, true}) expect_rounded_product(device(), size, has_bias, type);
     }
   }
@@ -344,7 +344,7 @@ TEST(PackedMatmul, GivesTheSameBitsForAnyThreads) {
 
 TEST(PackedMatmul, EqualsPlainLoops) {
   CpuPackedDevice device(2);
-  for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
+  for (const ValueType type : {ValueType::kFp32, ValueType::kBf16}) {
     for (const auto& size : kBf16Sizes) {
       for (int kind = 0; kind < 8; ++kind) expect_product(device, size, kind, type);
       for (const bool has_bias : {false, true}) expect_rounded_product(device, size, has_bias, type);
@@ -354,7 +354,7 @@ TEST(PackedMatmul, EqualsPlainLoops) {
 
 // Many rows, in either type, and columns that are no multiple of anything.
 TEST_P(BiasTest, GradientIsTheSumOfRows) {
-  for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
+  for (const ValueType type : {ValueType::kFp32, ValueType::kBf16}) {
     for (const auto& [rows, columns] : {std::pair<std::int64_t, std::int64_t>{1, 1},
                                         {1500, 5},
                                         {700, 72},
@@ -413,7 +413,7 @@ struct NormChannels {
 TEST_P(BatchNormTest, StatisticsInClosedForm) {
   // Channel c holds offset + slope * row: mean offset + slope (rows-1)/2, variance slope^2 (rows^2-1)/12.
   for (const int channels : {3, 8, 16, 35, 64}) {
-    const BatchNormShape shape{5000, channels, Compute::kFp32};  // several shards, the last one partial
+    const BatchNormShape shape{5000, channels, ValueType::kFp32};  // several shards, the last one partial
     Floats x;
     for (std::int64_t r = 0; r < shape.rows; ++r) {
       for (int c = 0; c < channels; ++c) {
@@ -440,7 +440,7 @@ TEST_P(BatchNormTest, StatisticsInClosedForm) {
 
 TEST_P(BatchNormTest, PreparesAndProposes) {
   for (const int channels : {300, 304}) {
-    const BatchNormShape shape{10, channels, Compute::kFp32};
+    const BatchNormShape shape{10, channels, ValueType::kFp32};
     const Floats x = random_floats(10 * channels, 1), weight = random_floats(channels, 2),
                  bias = random_floats(channels, 3), old_mean = random_floats(channels, 4);
     Floats old_variance = random_floats(channels, 5);
@@ -521,7 +521,7 @@ TEST_P(BatchNormTest, GradientsByFiniteDifferences) {
   for (const int channels : {3, 16, 40}) {
     for (int kind = 0; kind < 4; ++kind) {
       const bool relu = (kind & 1) != 0, residual = (kind & 2) != 0;
-      const BatchNormShape shape{60, channels, Compute::kFp32};
+      const BatchNormShape shape{60, channels, ValueType::kFp32};
       const std::int64_t count = shape.rows * channels;
       const Floats x = random_floats(count, 1), dy = random_floats(count, 2),
                    weight = random_floats(channels, 4), bias = random_floats(channels, 5);
@@ -586,10 +586,10 @@ TEST_P(BatchNormTest, GradientsByFiniteDifferences) {
 TEST_P(BatchNormTest, BackwardOfManyRowsIsThatOfPlainLoops) {
   // Channels in eights go by another way on some devices; without ReLU too.
   for (const auto& [type, frozen, channels, gates] :
-       {std::tuple(Compute::kFp32, false, 20, true), std::tuple(Compute::kBf16, false, 20, true),
-        std::tuple(Compute::kFp32, true, 20, true), std::tuple(Compute::kBf16, true, 20, true),
-        std::tuple(Compute::kFp32, false, 40, true), std::tuple(Compute::kBf16, false, 40, true),
-        std::tuple(Compute::kFp32, false, 8, false), std::tuple(Compute::kBf16, false, 136, false)}) {
+       {std::tuple(ValueType::kFp32, false, 20, true), std::tuple(ValueType::kBf16, false, 20, true),
+        std::tuple(ValueType::kFp32, true, 20, true), std::tuple(ValueType::kBf16, true, 20, true),
+        std::tuple(ValueType::kFp32, false, 40, true), std::tuple(ValueType::kBf16, false, 40, true),
+        std::tuple(ValueType::kFp32, false, 8, false), std::tuple(ValueType::kBf16, false, 136, false)}) {
     const bool relu = gates;
     const BatchNormShape shape{1300, channels, type};
     const auto n = static_cast<std::size_t>(channels);
@@ -625,17 +625,17 @@ TEST_P(BatchNormTest, BackwardOfManyRowsIsThatOfPlainLoops) {
       const double normal = (1.0 * x[i] - m[c]) * r[c];
       dx.push_back(weight[c] * r[c] * (frozen ? g(i) : g(i) - sum[c] / 1300 - normal * sum_x[c] / 1300));
     }
-    expect_near(cdy.floats(), dx, type == Compute::kFp32 ? 2e-6 : 5e-3);
+    expect_near(cdy.floats(), dx, type == ValueType::kFp32 ? 2e-6 : 5e-3);
     expect_near(dw.values(), sum_x, 1e-5);
     expect_near(db.values(), sum, 1e-5);
   }
 }
 
 TEST_P(BatchNormTest, ApplyRoundsOnceInBf16AndGatesOnPositive) {
-  const BatchNormShape shape{33, 16, Compute::kBf16};
-  const Floats x = rounded(Compute::kBf16, random_floats(33 * 16, 1));
+  const BatchNormShape shape{33, 16, ValueType::kBf16};
+  const Floats x = rounded(ValueType::kBf16, random_floats(33 * 16, 1));
   const Floats scale = random_floats(16, 2), shift = random_floats(16, 3);
-  const Cells cx = cells(Compute::kBf16, x), cy = cells(Compute::kBf16, 33 * 16);
+  const Cells cx = cells(ValueType::kBf16, x), cy = cells(ValueType::kBf16, 33 * 16);
   const auto factors = array(scale), offsets = array(shift);
   device().batch_norm_apply(shape, {cx.data(), factors.data(), offsets.data(), nullptr, true, cy.data()});
   const Floats y = cy.floats();
@@ -651,8 +651,8 @@ TEST_P(ElementsTest, EveryBf16ValueAndTails) {
   std::iota(all.begin(), all.end(), std::uint16_t{0});
   const auto narrow = array(all), back = array(std::vector<std::uint16_t>(65536));
   const auto wide = zeros(65536);
-  device().to_float(Compute::kBf16, 65536, narrow.data(), wide.data());
-  device().from_float(Compute::kBf16, 65536, wide.data(), back.data());
+  device().to_float(ValueType::kBf16, 65536, narrow.data(), wide.data());
+  device().from_float(ValueType::kBf16, 65536, wide.data(), back.data());
   const Floats widened = wide.values();
   const std::vector<std::uint16_t> again = back.values();
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -661,15 +661,15 @@ TEST_P(ElementsTest, EveryBf16ValueAndTails) {
   }
   const Floats odd = random_floats(1003, 9);  // not a multiple of the lanes; roundings of any kind
   const auto in = array(odd);
-  const Cells out = cells(Compute::kBf16, 1003);
-  device().from_float(Compute::kBf16, 1003, in.data(), out.data());
-  EXPECT_EQ(out.floats(), rounded(Compute::kBf16, odd));
+  const Cells out = cells(ValueType::kBf16, 1003);
+  device().from_float(ValueType::kBf16, 1003, in.data(), out.data());
+  EXPECT_EQ(out.floats(), rounded(ValueType::kBf16, odd));
 }
 TEST(CpuElements, RoundsInPlace) {
   const Floats odd = random_floats(1003, 9);
   Floats in_place = odd;
   loops::elements().round_bf16(1003, in_place.data());
-  EXPECT_EQ(in_place, rounded(Compute::kBf16, odd));
+  EXPECT_EQ(in_place, rounded(ValueType::kBf16, odd));
 }
 
 TEST_P(ElementsTest, ReluKeepsNan) {
@@ -684,7 +684,7 @@ TEST_P(ElementsTest, ReluKeepsNan) {
 
 TEST_P(PoolingTest, GradientsByFiniteDifferences) {
   Device& on = device();
-  constexpr Compute kType = Compute::kFp32;
+  constexpr ValueType kType = ValueType::kFp32;
   constexpr Pooling kMaximum = Pooling::kMaximum;
   const PoolShape average{2, 6, 5, 3, 3, 2}, maximum{2, 6, 6, 5, 2, 2, 0, kMaximum},
       padded{2, 6, 5, 5, 3, 2, 1, kMaximum};
@@ -780,7 +780,7 @@ TEST_P(PoolingTest, PaddingIsBelowEverything) {
   ASSERT_EQ(shape.out_height(), 2);
   Floats x(16);
   std::iota(x.begin(), x.end(), -16.0F);
-  for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
+  for (const ValueType type : {ValueType::kFp32, ValueType::kBf16}) {
     shape.type = type;
     const Cells in = cells(type, x), y = cells(type, 4), dy = cells(type, Floats{1, 2, 4, 8}),
                 dx = cells(type, 16);
@@ -795,7 +795,7 @@ TEST_P(PoolingTest, PaddingIsBelowEverything) {
 TEST_P(PoolingTest, AveragesAndTheirGradientsAreThoseOfPlainLoops) {
   for (PoolShape s : {PoolShape{3, 4, 4, 5, 4, 4}, PoolShape{3, 9, 9, 72, 9, 1}, PoolShape{2, 6, 5, 16, 3, 2},
                       PoolShape{2, 4, 4, 8, 2, 2}}) {
-    for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
+    for (const ValueType type : {ValueType::kFp32, ValueType::kBf16}) {
       s.type = type;
       const std::int64_t inputs = s.batch * s.height * s.width * s.channels,
                          outputs = s.batch * s.out_height() * s.out_width() * s.channels;
@@ -821,7 +821,7 @@ TEST_P(PoolingTest, AveragesAndTheirGradientsAreThoseOfPlainLoops) {
       device().pool_forward(s, cx.data(), cy.data());
       device().pool_backward(s, {nullptr, cdy.data(), cdx.data()});
       device().pool_backward(s, {nullptr, cdy.data(), sum.data(), true});
-      const double tolerance = type == Compute::kFp32 ? 1e-6 : 5e-3;
+      const double tolerance = type == ValueType::kFp32 ? 1e-6 : 5e-3;
       expect_near(cy.floats(), y, tolerance);
       expect_near(cdx.floats(), dx, tolerance);
       expect_near(sum.floats(), added, tolerance);
@@ -837,7 +837,7 @@ TEST_P(PoolingTest, PatchesAreChannelAfterChannel) {
     const auto at = static_cast<float>(i / 6 % 4 * 10 + i % 6 + (i < 24 ? 0 : 50));
     x.insert(x.end(), {at, 100 + at});
   }
-  for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
+  for (const ValueType type : {ValueType::kFp32, ValueType::kBf16}) {
     const Cells in = cells(type, x), y = cells(type, static_cast<std::int64_t>(x.size()));
     device().patches(shape, type, in.data(), y.data());
     const Floats got = y.floats();
@@ -860,7 +860,7 @@ TEST_P(PoolingTest, ShortcutSubsamplesAndCentresChannels) {
 TEST_P(PoolingTest, ShortcutsOfChannelsInEights) {
   for (ShortcutShape s : {ShortcutShape{2, 6, 5, 16, 32, 2}, ShortcutShape{2, 3, 4, 8, 40, 1},
                           ShortcutShape{1, 4, 4, 8, 16, 2}}) {
-    for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
+    for (const ValueType type : {ValueType::kFp32, ValueType::kBf16}) {
       s.type = type;
       const std::int64_t inputs = s.batch * s.height * s.width * s.in,
                          outputs = s.batch * s.out_height() * s.out_width() * s.out;
@@ -891,7 +891,7 @@ TEST_P(PoolingTest, ShortcutsOfChannelsInEights) {
 }
 
 TEST_P(ElementsTest, RowsThatLieApartAreCopiedOrAdded) {
-  for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
+  for (const ValueType type : {ValueType::kFp32, ValueType::kBf16}) {
     const Cells from = cells(type, Floats{1, 2, 3, 4, 5, 6, 7, 8}), to = cells(type, Floats(9, 10.0F));
     device().copy_or_add_rows(type, {2, 2, 3, 5}, from.data(), to.data());
     EXPECT_EQ(to.floats(), (Floats{1, 2, 10, 10, 10, 4, 5, 10, 10}));
@@ -903,7 +903,7 @@ TEST_P(ElementsTest, RowsThatLieApartAreCopiedOrAdded) {
 // Operations that only move or add values give the CPU's bytes.
 TEST_P(ElementsTest, BytesAreTheCpus) {
   CpuDevice cpu(1);
-  for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
+  for (const ValueType type : {ValueType::kFp32, ValueType::kBf16}) {
     constexpr std::int64_t kRows = 61, kColumns = 24, kCount = kRows * kColumns;
     const Floats a = random_floats(kCount, 1), b = random_floats(kCount, 2),
                  wide = random_floats(kColumns, 3);
@@ -966,7 +966,7 @@ TEST_P(ElementsTest, BytesAreTheCpus) {
 }
 
 // ---- loss ------------------------------------------------------------------------------------------------
-LossResult loss_of(Device& on, const LossShape& shape, Compute type, const Floats& logits,
+LossResult loss_of(Device& on, const LossShape& shape, ValueType type, const Floats& logits,
                    const std::vector<std::int32_t>& labels) {
   const Cells cells(on, type, logits);
   const DeviceArray<std::int32_t> wanted(on, labels);
@@ -974,7 +974,7 @@ LossResult loss_of(Device& on, const LossShape& shape, Compute type, const Float
   on.loss_forward({shape, type, cells.data(), wanted.data(), nullptr, result.data()});
   return result.values()[0];
 }
-Floats loss_gradient_of(Device& on, const LossShape& shape, Compute type, const Floats& logits,
+Floats loss_gradient_of(Device& on, const LossShape& shape, ValueType type, const Floats& logits,
                         const std::vector<std::int32_t>& labels) {
   const Cells cells(on, type, logits), gradient(on, type, logits);
   const DeviceArray<std::int32_t> wanted(on, labels);
@@ -983,7 +983,7 @@ Floats loss_gradient_of(Device& on, const LossShape& shape, Compute type, const 
 }
 
 TEST_P(LossTest, ClosedForms) {
-  constexpr Compute kType = Compute::kFp32;
+  constexpr ValueType kType = ValueType::kFp32;
   const std::vector<std::int32_t> labels = {3, 0};
   // Uniform logits: log C whatever the smoothing.
   for (const double smoothing : {0.0, 0.1}) {
@@ -1011,7 +1011,7 @@ TEST_P(LossTest, ClosedForms) {
 
 // More rows and classes than threads and lanes; ties count the first class.
 TEST_P(LossTest, SumsOverRowsAndClasses) {
-  for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
+  for (const ValueType type : {ValueType::kFp32, ValueType::kBf16}) {
     for (const int classes : {2, 10, 77}) {
       const LossShape shape{75, classes, 0.1};
       const Floats x = rounded(type, random_floats(75 * classes, 1, 0.05F));
@@ -1038,15 +1038,15 @@ TEST_P(LossTest, GradientByFiniteDifferences) {
   const LossShape shape{6, 7, 0.1};
   const std::vector<std::int32_t> labels = {0, 1, 2, 3, 6, 5};
   const Floats x = random_floats(42, 1);
-  const Floats dx = loss_gradient_of(device(), shape, Compute::kFp32, x, labels);
+  const Floats dx = loss_gradient_of(device(), shape, ValueType::kFp32, x, labels);
   expect_gradient(x, dx, 0.01F, 1e-4, [&](const Floats& v) {
-    return loss_of(device(), shape, Compute::kFp32, v, labels).sum / 6;
+    return loss_of(device(), shape, ValueType::kFp32, v, labels).sum / 6;
   });
 }
 
 // ---- the same bits ---------------------------------------------------------------------------------------
 // The operations that sum, from one seed.
-Floats sums_of(Device& device, Compute type) {
+Floats sums_of(Device& device, ValueType type) {
   const ConvShape s{12, 16, 16, 16, 32, 3, 2, 1};
   const auto convolution = device.convolution(s, type);
   const auto room = scratch_on(device, convolution->scratch_bytes());
@@ -1090,7 +1090,7 @@ Floats sums_of(Device& device, Compute type) {
 }
 
 TEST(CpuThreads, SameBitsForOneTwoThree) {
-  for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
+  for (const ValueType type : {ValueType::kFp32, ValueType::kBf16}) {
     CpuDevice one(1), two(2), three(3);
     const Floats want = sums_of(one, type);
     EXPECT_EQ(sums_of(two, type), want);
@@ -1098,7 +1098,7 @@ TEST(CpuThreads, SameBitsForOneTwoThree) {
   }
 }
 TEST_P(ElementsTest, SameBitsInTwoRuns) {
-  for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
+  for (const ValueType type : {ValueType::kFp32, ValueType::kBf16}) {
     EXPECT_EQ(sums_of(device(), type), sums_of(device(), type));
   }
 }

@@ -281,7 +281,7 @@ struct Results {
   Floats y, dx, added, dw;
 };
 Results results_of(Device& device, const ConvShape& s) {
-  constexpr Compute kType = Compute::kBf16;
+  constexpr ValueType kType = ValueType::kBf16;
   const auto convolution = device.convolution(s, kType);
   const auto room = scratch_on(device, convolution->scratch_bytes());
   const Floats images = random_floats(s.batch * s.in_values(), 1);

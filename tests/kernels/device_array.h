@@ -62,9 +62,9 @@ class DeviceArray {
 // Activations of either type.
 class Cells {
  public:
-  Cells(PackedDevice& device, Compute type, const Floats& values)
+  Cells(PackedDevice& device, ValueType type, const Floats& values)
       : type_(type), bytes_(device, packed(type, values)) {}
-  Cells(PackedDevice& device, Compute type, std::int64_t count)
+  Cells(PackedDevice& device, ValueType type, std::int64_t count)
       : Cells(device, type, Floats(static_cast<std::size_t>(count), 7.0F)) {}
   void* data() const { return bytes_.data(); }
   std::vector<std::uint8_t> bytes() const { return bytes_.values(); }
@@ -76,7 +76,7 @@ class Cells {
     for (std::size_t i = 0; i < bytes.size(); i += width) {
       float wide = 0;
       std::uint16_t narrow = 0;
-      if (type_ == Compute::kFp32) {
+      if (type_ == ValueType::kFp32) {
         std::memcpy(&wide, &bytes[i], width);
       } else {
         std::memcpy(&narrow, &bytes[i], width);
@@ -88,25 +88,25 @@ class Cells {
   }
 
  private:
-  static std::vector<std::uint8_t> packed(Compute type, const Floats& values) {
+  static std::vector<std::uint8_t> packed(ValueType type, const Floats& values) {
     const auto width = static_cast<std::size_t>(value_bytes(type));
     std::vector<std::uint8_t> bytes(values.size() * width);
     for (std::size_t i = 0; i < values.size(); ++i) {
       const std::uint16_t narrow = float_to_bf16(values[i]);
-      const void* from = type == Compute::kFp32 ? static_cast<const void*>(&values[i]) : &narrow;
+      const void* from = type == ValueType::kFp32 ? static_cast<const void*>(&values[i]) : &narrow;
       std::memcpy(&bytes[i * width], from, width);
     }
     return bytes;
   }
-  Compute type_;
+  ValueType type_;
   DeviceArray<std::uint8_t> bytes_;
 };
 inline DeviceArray<std::byte> scratch_on(PackedDevice& device, std::int64_t bytes) {
   return {device, std::vector<std::byte>(static_cast<std::size_t>(bytes), std::byte{0xEE})};
 }
 // As the type holds them.
-inline Floats rounded(Compute type, Floats values) {
-  if (type == Compute::kBf16) {
+inline Floats rounded(ValueType type, Floats values) {
+  if (type == ValueType::kBf16) {
     for (float& v : values) v = bf16_to_float(float_to_bf16(v));
   }
   return values;
@@ -139,8 +139,8 @@ class DeviceTest : public testing::TestWithParam<std::string_view> {
     return DeviceArray<T>(device(), values);
   }
   static DeviceArray<float> zeros(std::size_t count) { return {device(), Floats(count, 0.0F)}; }
-  static Cells cells(Compute type, const Floats& values) { return {device(), type, values}; }
-  static Cells cells(Compute type, std::int64_t count) { return {device(), type, count}; }
+  static Cells cells(ValueType type, const Floats& values) { return {device(), type, values}; }
+  static Cells cells(ValueType type, std::int64_t count) { return {device(), type, count}; }
   static DeviceArray<std::byte> scratch(std::int64_t bytes) { return scratch_on(device(), bytes); }
 
  private:

@@ -36,7 +36,7 @@ struct AfterFolds {
 
 // What two folds leave, of gradients that begin `shift` values behind an aligned address; sum and failure are
 // the second's.
-AfterFolds fold_twice_of(Device& device, const ValuesCase& of, Compute type, std::size_t shift) {
+AfterFolds fold_twice_of(Device& device, const ValuesCase& of, ValueType type, std::size_t shift) {
   const std::int64_t all = of.first + of.count;
   DeviceArray<std::uint8_t> codes(
       device, std::vector<std::uint8_t>(static_cast<std::size_t>(code_bytes(of.codec.format, all))));
@@ -49,13 +49,13 @@ AfterFolds fold_twice_of(Device& device, const ValuesCase& of, Compute type, std
     Floats values(shift), drawn = normal_values(of.count, 5 + round);
     if (round == 1 && of.bad != 0) drawn[drawn.size() / 2] = of.bad;
     values.insert(values.end(), drawn.begin(), drawn.end());
-    const Cells gradient(device, type, rounded(Compute::kBf16, values));
+    const Cells gradient(device, type, rounded(ValueType::kBf16, values));
     const auto* from =
         static_cast<const std::byte*>(gradient.data()) + static_cast<std::int64_t>(shift) * value_bytes(type);
     Fold f;
     f.accumulator = {of.codec, codes.data(), of.codec.block == 0 ? nullptr : steps.data(), all};
     f.first = of.first;
-    f.gradient = type == Compute::kFp32
+    f.gradient = type == ValueType::kFp32
                      ? Values(reinterpret_cast<const float*>(from), drawn.size())
                      : Values::bf16({reinterpret_cast<const std::uint16_t*>(from), drawn.size()});
     f.args = {.scale = 0.3F, .noise = {5, 7, round, noise_stream(of.role)}, .want_square_sum = true};
@@ -70,14 +70,14 @@ AfterFolds fold_twice_of(Device& device, const ValuesCase& of, Compute type, std
 
 void expect_as_fp32(Device& device, const ValuesCase& of) {
   CpuDevice cpu(1);
-  const AfterFolds wanted = fold_twice_of(cpu, of, Compute::kFp32, 0);
+  const AfterFolds wanted = fold_twice_of(cpu, of, ValueType::kFp32, 0);
   EXPECT_EQ(wanted.finite, of.bad == 0);
   EXPECT_EQ(wanted.counted, of.is_counted ? 2 * of.count : 0);
   for (const std::size_t shift : {0U, 1U, 2U, 3U}) {
-    EXPECT_TRUE(fold_twice_of(device, of, Compute::kBf16, shift) == wanted)
+    EXPECT_TRUE(fold_twice_of(device, of, ValueType::kBf16, shift) == wanted)
         << to_string(of.codec.format) << " " << of.first << " " << of.count << " " << shift;
   }
-  EXPECT_TRUE(fold_twice_of(device, of, Compute::kFp32, 1) == wanted) << of.count;
+  EXPECT_TRUE(fold_twice_of(device, of, ValueType::kFp32, 1) == wanted) << of.count;
 }
 
 TEST_P(FoldValues, OfBf16AreThoseOfTheSameFp32) {

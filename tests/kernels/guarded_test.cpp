@@ -42,7 +42,7 @@ TEST(Guarded, TheHostMayNotTouchWhatTheDeviceHas) {
   const std::vector<float> values = {1, 2, 3};
   std::vector<float> back(3);
   device->upload(a.get(), values.data(), 12);
-  device->add({Compute::kFp32, 3}, a.get(), a.get(), a.get());
+  device->add({ValueType::kFp32, 3}, a.get(), a.get(), a.get());
   EXPECT_FALSE(is_open(a.get()));
   device->download(back.data(), a.get(), 12);
   EXPECT_EQ(back, (std::vector<float>{2, 4, 6}));

@@ -168,12 +168,12 @@ TEST(Products, AreThoseOfTheCpu) {
   constexpr std::int64_t kM = 5, kN = 7, kK = 9, kStride = 13;
   const std::vector<float> x = normal_values(kStride * kStride, 1, 1.0F),
                            y = normal_values(kStride * kStride, 2, 1.0F);
-  for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
+  for (const ValueType type : {ValueType::kFp32, ValueType::kBf16}) {
     std::vector<std::uint16_t> narrow_x, narrow_y;
     for (const float v : x) narrow_x.push_back(float_to_bf16(v));
     for (const float v : y) narrow_y.push_back(float_to_bf16(v));
-    const void* a = type == Compute::kFp32 ? static_cast<const void*>(x.data()) : narrow_x.data();
-    const void* b = type == Compute::kFp32 ? static_cast<const void*>(y.data()) : narrow_y.data();
+    const void* a = type == ValueType::kFp32 ? static_cast<const void*>(x.data()) : narrow_x.data();
+    const void* b = type == ValueType::kFp32 ? static_cast<const void*>(y.data()) : narrow_y.data();
     for (int turned = 0; turned < 8; ++turned) {
       std::vector<float> want(kM * kStride, 0.5F), got = want;
       MatrixArgs args{.transpose_a = (turned & 1) != 0,
@@ -218,14 +218,14 @@ TEST(Products, AreRoundedAndHaveABias) {
                     .m = kM,
                     .n = kN,
                     .k = kK,
-                    .type = Compute::kBf16,
+                    .type = ValueType::kBf16,
                     .a = x.data(),
                     .a_stride = kK,
                     .b = x.data(),
                     .b_stride = kK,
                     .c = want.data(),
                     .c_stride = kN,
-                    .c_type = Compute::kBf16,
+                    .c_type = ValueType::kBf16,
                     .bias = first < 0 ? nullptr : wide_bias.data() + first};
     std::vector<std::byte> scratch(static_cast<std::size_t>(cpu.matmul_scratch_bytes(args)) + 64);
     cpu.matmul(args, scratch.data());

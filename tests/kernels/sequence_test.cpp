@@ -24,10 +24,10 @@ LPMM_DEVICE_SUITE(EmbeddingTest);
 LPMM_DEVICE_SUITE(ChunkedSoftmaxTest);
 
 using Doubles = std::vector<double>;
-constexpr Compute kTypes[] = {Compute::kFp32, Compute::kBf16};
+constexpr ValueType kTypes[] = {ValueType::kFp32, ValueType::kBf16};
 
-double tolerance_of(Compute type) {
-  return type == Compute::kFp32 ? 2e-6 : 8e-3;
+double tolerance_of(ValueType type) {
+  return type == ValueType::kFp32 ? 2e-6 : 8e-3;
 }
 
 // What adding the same once more gives.
@@ -75,7 +75,7 @@ RowNormReference plain_row_norm(const RowNormShape& s, const Floats& x, const Fl
 TEST_P(RowNormTest, ForwardAndBackwardAreThoseOfPlainLoops) {
   const auto check = [&](const RowNormShape& shape) {
     const std::int64_t count = shape.rows * shape.width;
-    const Compute type = shape.type;
+    const ValueType type = shape.type;
     Floats x = random_floats(count, 1, 3);
     for (float& v : x) v += 1;
     x = rounded(type, x);
@@ -107,7 +107,7 @@ TEST_P(RowNormTest, ForwardAndBackwardAreThoseOfPlainLoops) {
     device().row_norm_backward(shape, args, room.data());
     if (has_gradient) expect_near(cdx.floats(), doubled(once), 4 * tolerance_of(type));
   };
-  for (const Compute type : kTypes) {
+  for (const ValueType type : kTypes) {
     for (const auto& [rows, width] :
          {std::pair{1, 1}, {3, 7}, {5, 16}, {40, 100}, {700, 128}, {3, 1100}, {300, 1336}}) {
       check({rows, width, type});
@@ -121,7 +121,7 @@ TEST_P(RowNormTest, ForwardAndBackwardAreThoseOfPlainLoops) {
 // thread takes at once; a stride or a start that is no multiple of eight has no vectors on a GPU.
 TEST_P(RowNormTest, HeadsAreRowsWithGaps) {
   constexpr std::int64_t kHeads = 3;
-  const auto check = [&](Compute type, std::int64_t positions, std::int64_t width, std::int64_t stride,
+  const auto check = [&](ValueType type, std::int64_t positions, std::int64_t width, std::int64_t stride,
                          std::int64_t start) {
     const std::int64_t rows = positions * kHeads;
     const RowNormShape plain{rows, width, type, 1e-6, false};
@@ -166,7 +166,7 @@ TEST_P(RowNormTest, HeadsAreRowsWithGaps) {
     EXPECT_EQ(wide_twice, spread(twice));
     expect_near(wide_dw, Doubles(dw.begin(), dw.end()), 1e-5);
   };
-  for (const Compute type : kTypes) {
+  for (const ValueType type : kTypes) {
     check(type, 70, 7, 200, 24);
     check(type, 70, 48, 200, 24);
     check(type, 400, 48, 200, 24);
@@ -203,7 +203,7 @@ TEST_P(ActivationTest, ValuesAndSlopesOverTheWholeRange) {
   for (int i = -1300; i <= 1300; ++i) x.push_back(static_cast<float>(i) * 0.01F);
   for (const float far : {-1e30F, -200.0F, 200.0F, 1e12F}) x.push_back(far);
   for (const Activation f : kActivations) {
-    for (const Compute type : kTypes) {
+    for (const ValueType type : kTypes) {
       const Floats values = rounded(type, x);
       const auto count = static_cast<std::int64_t>(values.size());
       const Floats dy = rounded(type, random_floats(count, 5));
@@ -245,7 +245,7 @@ TEST_P(ActivationTest, NanStaysNan) {
 
 TEST_P(ActivationTest, GatesOneHalfOfTheChannelsByTheOther) {
   for (const Activation f : kActivations) {
-    for (const Compute type : kTypes) {
+    for (const ValueType type : kTypes) {
       for (const auto& [rows, width] : {std::pair{1, 1}, {3, 7}, {5, 16}, {41, 100}}) {
         const std::int64_t count = std::int64_t{1} * rows * width;
         const Floats x = rounded(type, random_floats(2 * count, 1, 4)),
@@ -278,7 +278,7 @@ TEST_P(ActivationTest, GatesOneHalfOfTheChannelsByTheOther) {
 
 TEST_P(ActivationTest, FarGatesStayFiniteAndNanStaysNan) {
   const auto x = array(Floats{-1000, 1000, std::nanf(""), 2, 3, 4}), y = zeros(3);
-  device().activate({Activation::kSilu, true, Compute::kFp32, 1, 3, x.data(), y.data()});
+  device().activate({Activation::kSilu, true, ValueType::kFp32, 1, 3, x.data(), y.data()});
   const Floats got = y.values();
   EXPECT_NEAR(got[0], 0, 1e-30);
   EXPECT_EQ(got[1], 3000);
@@ -289,7 +289,7 @@ TEST_P(ActivationTest, FarGatesStayFiniteAndNanStaysNan) {
 TEST_P(MeanTest, IsOfThePositionsThatAreThere) {
   const std::vector<std::int32_t> counts{5, 1, 3};
   const auto lengths = array(counts);
-  for (const Compute type : kTypes) {
+  for (const ValueType type : kTypes) {
     for (const bool whole : {false, true}) {
       const MeanShape s{3, 5, 131, type, whole ? nullptr : lengths.data()};
       const Floats x = rounded(type, random_floats(3 * 5 * 131, 1)),
@@ -316,7 +316,7 @@ TEST_P(MeanTest, IsOfThePositionsThatAreThere) {
 
 // ---- squares ---------------------------------------------------------------------------------------------
 TEST_P(SquareLossTest, IsTheSumOfSquaresAndItsMeansSlope) {
-  for (const Compute type : kTypes) {
+  for (const ValueType type : kTypes) {
     const Floats x = rounded(type, random_floats(1500, 1)), targets = random_floats(1500, 2);
     const Cells cx = cells(type, x), cdx = cells(type, 1500);
     const auto t = array(targets);
@@ -339,11 +339,11 @@ TEST_P(SquareLossTest, IsTheSumOfSquaresAndItsMeansSlope) {
 
 // ---- rotary positions ------------------------------------------------------------------------------------
 TEST_P(RotaryTest, TurnsPairsByTheirPositionAndBack) {
-  for (const Compute type : kTypes) {
-    // Widths of a head below, at and past a vector; all heads turned, some, none; rows of several shards.
-    for (const auto& [batch, heads, turned, width] :
+  for (const ValueType type : kTypes) {
+    // Widths of a head below, at and past a vector; all heads rotated, some, none; rows of several shards.
+    for (const auto& [batch, heads, rotated, width] :
          {std::tuple{2, 1, 1, 2}, {2, 3, 2, 6}, {2, 4, 3, 16}, {2, 5, 0, 8}, {2, 6, 5, 64}, {40, 6, 5, 64}}) {
-      const RotaryShape s{batch * 9, 9, heads, turned, width, type};
+      const RotaryShape s{batch * 9, 9, heads, rotated, width, type};
       const std::int64_t count = s.rows * s.width(), half = width / 2;
       const Floats x = rounded(type, random_floats(count, 1));
       Floats angles;
@@ -357,7 +357,7 @@ TEST_P(RotaryTest, TurnsPairsByTheirPositionAndBack) {
       }
       Doubles want(x.begin(), x.end());
       for (std::int64_t r = 0; r < s.rows; ++r) {
-        for (std::int64_t h = 0; h < turned; ++h) {
+        for (std::int64_t h = 0; h < rotated; ++h) {
           for (std::int64_t i = 0; i < half; ++i) {
             const auto at = static_cast<std::size_t>((r * heads + h) * width + i),
                        to = at + static_cast<std::size_t>(half);
@@ -385,7 +385,7 @@ TEST_P(DropoutTest, DropsByTheDrawOfTheElement) {
   const std::int64_t count = 20001;
   const Dropout drop{{3, 1, 4, 15}, 16384, 4.0F / 3};
   const Floats x = random_floats(count, 15);
-  for (const Compute type : kTypes) {
+  for (const ValueType type : kTypes) {
     const Floats held = rounded(type, x);
     const Cells cx = cells(type, x), cy = cells(type, Floats(x.size(), 0.0F));
     device().dropout({{type, count}, drop, cx.data(), cy.data()});
@@ -486,7 +486,7 @@ AttentionShape windowed(AttentionShape shape, int window) {
 // Lengths below, at and past one and two tiles of scores, every width of a tile; heads that share keys;
 // attention to all positions, to the first of each sequence, to those of another value, and within windows of
 // one position, below and past a tile, and longer than the sequence.
-std::vector<AttentionCase> attention_cases(Compute type) {
+std::vector<AttentionCase> attention_cases(ValueType type) {
   return {{{2, 1, 1, 4, type}},
           {{2, 9, 3, 5, type}},
           {{1, 128, 2, 16, type}},
@@ -516,7 +516,7 @@ std::vector<AttentionCase> attention_cases(Compute type) {
 }
 
 TEST_P(AttentionTest, ForwardAndBackwardAreThoseOfPlainLoops) {
-  for (const Compute type : kTypes) {
+  for (const ValueType type : kTypes) {
     for (const AttentionCase& c : attention_cases(type)) {
       AttentionShape shape = c.shape;
       const auto lengths = array(c.lengths);
@@ -568,7 +568,7 @@ TEST_P(AttentionTest, ForwardAndBackwardAreThoseOfPlainLoops) {
 // Values above 0, so that nothing cancels: probabilities and results are rounded to bf16, by 2^-8 each.
 TEST_P(AttentionTest, ErrorsAreThoseOfRoundingTwice) {
   for (const int width : {16, 64, 128}) {
-    const AttentionShape shape{1, 150, 1, width, Compute::kBf16};
+    const AttentionShape shape{1, 150, 1, width, ValueType::kBf16};
     Floats q = random_floats(shape.rows() * shape.row_width(), 9);
     for (std::size_t i = 0; i < q.size(); ++i) {
       if (i % static_cast<std::size_t>(3 * width) >= static_cast<std::size_t>(2 * width))
@@ -589,7 +589,7 @@ TEST_P(AttentionTest, ErrorsAreThoseOfRoundingTwice) {
 
 // A value that is not a number reaches the results and gradients of the positions that see it.
 TEST_P(AttentionTest, NotANumberReachesWhatSeesIt) {
-  for (const Compute type : kTypes) {
+  for (const ValueType type : kTypes) {
     const AttentionShape shape{1, 150, 1, 16, type};
     for (const std::size_t part : {0U, 1U, 2U}) {  // of query, key, value 70
       Floats values = random_floats(shape.rows() * shape.row_width(), 8);
@@ -623,7 +623,7 @@ TEST_P(AttentionTest, NotANumberReachesWhatSeesIt) {
 
 // In pieces, after what is cached, as in one.
 TEST_P(AttentionTest, CachedIsTheWhole) {
-  for (const Compute type : kTypes) {
+  for (const ValueType type : kTypes) {
     for (const auto& [kv_heads, window] : {std::pair{2, 0}, {1, 0}, {1, 5}, {2, 70}}) {
       const AttentionShape whole = windowed({1, 150, 2, 24, type, kv_heads}, window);
       const Floats qkv = rounded(type, random_floats(whole.rows() * whole.row_width(), 8));
@@ -656,7 +656,7 @@ TEST_P(AttentionTest, CachedIsTheWhole) {
 TEST_P(AttentionTest, EachSequenceHasItsPartOfTheCache) {
   constexpr int kSequences = 3, kLength = 6;
   constexpr std::int64_t kRoom = 9;
-  for (const Compute type : kTypes) {
+  for (const ValueType type : kTypes) {
     const AttentionShape whole{kSequences, kLength, 4, 8, type, 2};
     const std::int64_t width = whole.row_width();
     const Floats qkv = rounded(type, random_floats(whole.rows() * width, 8));
@@ -689,13 +689,13 @@ TEST_P(AttentionTest, EachSequenceHasItsPartOfTheCache) {
 
 TEST(CudaEmulated, RefusesHeadsThatAreTooWide) {
   const auto device = make_device("cuda-emulated", 1);
-  EXPECT_NO_THROW(device->attention_scratch_bytes({1, 8, 1, 256, Compute::kFp32}));
-  EXPECT_THROW(device->attention_scratch_bytes({1, 8, 1, 257, Compute::kFp32}), std::invalid_argument);
+  EXPECT_NO_THROW(device->attention_scratch_bytes({1, 8, 1, 256, ValueType::kFp32}));
+  EXPECT_THROW(device->attention_scratch_bytes({1, 8, 1, 257, ValueType::kFp32}), std::invalid_argument);
 }
 
 // Scores far apart: the online maximum must hold; and a row with one enormous score is that row's value.
 TEST_P(AttentionTest, LargeScoresStayFinite) {
-  const AttentionShape shape{1, 200, 1, 4, Compute::kFp32};
+  const AttentionShape shape{1, 200, 1, 4, ValueType::kFp32};
   Floats values(static_cast<std::size_t>(3 * shape.rows() * 4), 0.0F);
   for (int t = 0; t < shape.length; ++t) {
     values[static_cast<std::size_t>(12 * t)] = 300;  // q
@@ -714,7 +714,7 @@ TEST_P(AttentionTest, LargeScoresStayFinite) {
 }
 
 TEST_P(AttentionTest, TheFutureChangesNothing) {
-  const AttentionShape shape{1, 150, 2, 8, Compute::kFp32};
+  const AttentionShape shape{1, 150, 2, 8, ValueType::kFp32};
   Floats values = random_floats(3 * shape.rows() * shape.width(), 8);
   auto qkv = array(values);
   const auto out = zeros(static_cast<std::size_t>(shape.rows() * shape.width())), log_sums = zeros(300);
@@ -732,7 +732,7 @@ TEST_P(AttentionTest, TheFutureChangesNothing) {
 
 // Blocks of keys that no query sees are not even read: what is there is not a number.
 TEST_P(AttentionTest, WhatIsBeforeTheWindowChangesNothing) {
-  for (const Compute type : kTypes) {
+  for (const ValueType type : kTypes) {
     const AttentionShape shape = windowed({1, 300, 1, 16, type}, 20);
     Floats values = random_floats(300 * 48, 8);
     std::fill(values.begin(), values.begin() + 100 * 48, std::nanf(""));
@@ -770,7 +770,7 @@ TEST_P(EmbeddingTest, SumsTheRowsOfEachGroupInOrder) {
   const auto first = array(std::vector<std::int64_t>{0, 1, 1, 4});
   const auto targets = array(std::vector<std::int32_t>{1, 2, 5});
   const RowGroups groups{rows.data(), first.data(), targets.data(), 3};
-  for (const Compute type : kTypes) {
+  for (const ValueType type : kTypes) {
     const Cells in = cells(type, x);
     const Floats held = rounded(type, x);
     Floats want(static_cast<std::size_t>(7 * width), 0.0F);
@@ -866,7 +866,7 @@ TEST_P(ChunkedSoftmaxTest, AnyChunksGiveTheGradient) {
       const std::int64_t n = std::min(chunk, v.classes - first);
       const Floats logits = v.columns(first, n);
       const auto columns = array(logits), again = array(logits);
-      const Cells narrow = cells(Compute::kBf16, v.rows * n);
+      const Cells narrow = cells(ValueType::kBf16, v.rows * n);
       device().softmax_gradient({{v.rows, 101},
                                  labels.data(),
                                  first,
@@ -876,7 +876,7 @@ TEST_P(ChunkedSoftmaxTest, AnyChunksGiveTheGradient) {
                                  log_sums.data(),
                                  nullptr,
                                  0.25F,
-                                 Compute::kFp32,
+                                 ValueType::kFp32,
                                  columns.data()});
       device().softmax_gradient({{v.rows, 101},
                                  labels.data(),
@@ -887,10 +887,10 @@ TEST_P(ChunkedSoftmaxTest, AnyChunksGiveTheGradient) {
                                  log_sums.data(),
                                  nullptr,
                                  0.25F,
-                                 Compute::kBf16,
+                                 ValueType::kBf16,
                                  narrow.data()});
       const Floats gradient = columns.values();
-      ASSERT_EQ(narrow.floats(), rounded(Compute::kBf16, gradient));
+      ASSERT_EQ(narrow.floats(), rounded(ValueType::kBf16, gradient));
       for (std::int64_t i = 0; i < v.rows * n; ++i) {
         const auto r = static_cast<std::size_t>(i / n);
         const double p = std::exp(static_cast<double>(logits[static_cast<std::size_t>(i)]) - sums[r]);
@@ -927,9 +927,9 @@ TEST_P(ChunkedSoftmaxTest, SpreadsLabelsAndLeavesRowsOut) {
     for (std::int64_t first = 0; first < v.classes; first += chunk) {
       const std::int64_t n = std::min(chunk, v.classes - first);
       const auto columns = array(v.columns(first, n));
-      const Cells narrow = cells(Compute::kBf16, v.rows * n);
+      const Cells narrow = cells(ValueType::kBf16, v.rows * n);
       device().softmax_gradient({shape, labels.data(), first, n, columns.data(), nullptr, log_sums.data(),
-                                 nullptr, 0.25F, Compute::kBf16, narrow.data()});
+                                 nullptr, 0.25F, ValueType::kBf16, narrow.data()});
       const Floats wide = v.columns(first, n), gradient = narrow.floats();
       for (std::int64_t r = 0; r < v.rows; ++r) {
         const float* row = v.logits.data() + r * v.classes;
@@ -993,7 +993,7 @@ TEST_P(ChunkedSoftmaxTest, NanReachesTheSum) {
 // ---- the same bits ---------------------------------------------------------------------------------------
 // What sums, of one seed.
 Floats sums_of(Device& device) {
-  constexpr Compute kType = Compute::kBf16;
+  constexpr ValueType kType = ValueType::kBf16;
   const RowNormShape norm{900, 96, kType};
   const AttentionShape attention{3, 140, 2, 48, kType};
   const Dropout drop{{3, 1, 4, 13}, 6554, 1.1F};
@@ -1030,7 +1030,7 @@ Floats sums_of(Device& device) {
                          .log_sums = row_sums.data(),
                          .result = result.data()});
   device.loss_forward(
-      {{900, 20, 0.1}, Compute::kFp32, logits.data(), labels.data(), nullptr, result.data() + 1});
+      {{900, 20, 0.1}, ValueType::kFp32, logits.data(), labels.data(), nullptr, result.data() + 1});
   Floats losses = row_sums.values();
   for (const LossResult& loss : result.values()) {
     losses.push_back(static_cast<float>(loss.sum));

@@ -70,7 +70,7 @@ class BertTest : public TemporaryFolderTest, public testing::WithParamInterface<
   std::vector<float> outputs(Imported& model, const Batch& batch) {
     const Buffers none({}, model.device);
     std::vector<float> out;
-    model.model->build(3, Compute::kFp32, model.device)->evaluate(model.memory, none, batch, &out);
+    model.model->build(3, ValueType::kFp32, model.device)->evaluate(model.memory, none, batch, &out);
     return out;
   }
   Expected expected_{fixture_};
@@ -118,7 +118,7 @@ TEST_P(BertTest, EmbeddingsAreTheMeansOfPositions) {
   EXPECT_TRUE(load_parameters(stored, memory, "classifier.").empty());
   const Buffers none({}, device);
   std::vector<float> out;
-  embeds->build(3, Compute::kFp32, device)->evaluate(memory, none, expected_.batch, &out);
+  embeds->build(3, ValueType::kFp32, device)->evaluate(memory, none, expected_.batch, &out);
   expect_near_largest(out, values_of<float>(expected_.file, "means"), 1e-5, "means", kFloor);
 }
 
@@ -129,7 +129,8 @@ TEST_P(BertTest, GradientsOfEveryTensorAreThoseOfTransformers) {
     Imported model(bert_hugging_face(), config, published_, device);
     Buffers none({}, model.device);
     Step step = model.memory.begin_step({1});
-    model.model->build(3, Compute::kFp32, model.device)->train(model.memory, step, none, expected_.batch, 0);
+    model.model->build(3, ValueType::kFp32, model.device)
+        ->train(model.memory, step, none, expected_.batch, 0);
     for (int t = 0; t < model.memory.tensors(); ++t) {
       const std::string& name = model.memory.info(t).name;
       const bool is_of_head = name.find("classifier.") != std::string::npos;
@@ -222,9 +223,10 @@ TEST_P(BertTest, WhatItCannotReadIsSaid) {
   ModelMemory memory(embeds->tensors(), make_policy("fp32"), {}, 1, 1, model.device);
   Buffers none({}, model.device);
   Step step = memory.begin_step({1});
-  EXPECT_THROW(embeds->build(3, Compute::kFp32, model.device)->train(memory, step, none, expected_.batch, 0),
-               UsageError);
-  EXPECT_THROW(embeds->build_inference(1, Compute::kFp32, model.device), UsageError);
+  EXPECT_THROW(
+      embeds->build(3, ValueType::kFp32, model.device)->train(memory, step, none, expected_.batch, 0),
+      UsageError);
+  EXPECT_THROW(embeds->build_inference(1, ValueType::kFp32, model.device), UsageError);
 }
 
 TEST(Roberta, HasThePublishedNumberOfParameters) {

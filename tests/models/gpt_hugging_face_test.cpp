@@ -66,7 +66,7 @@ TEST_F(HuggingFaceTest, GradientsOfEveryTensorAreThoseOfPyTorch) {
   batch.labels.assign(text.begin() + 1, text.end());
   Buffers none({}, imported.device);
   Step step = imported.memory.begin_step({1});
-  imported.model->build(1, Compute::kFp32, imported.device)->train(imported.memory, step, none, batch, 0);
+  imported.model->build(1, ValueType::kFp32, imported.device)->train(imported.memory, step, none, batch, 0);
   for (int t = 0; t < imported.memory.tensors(); ++t) {
     const TensorInfo& info = imported.memory.info(t);
     const std::vector<float> want = values_of<float>(expected, info.name);

@@ -77,7 +77,7 @@ ModelConfig small_stable() {
   c.set("stable_embedding", true);
   return complete(c);
 }
-Net stable_net(const ModelConfig& c, int batch, Compute compute = Compute::kFp32) {
+Net stable_net(const ModelConfig& c, int batch, ValueType compute = ValueType::kFp32) {
   return Net([c](ProgramBuilder& b) { families().find("gpt").forward(b, c); }, batch, compute, 2);
 }
 Batch tokens_of(const ModelConfig& c, int count) {
@@ -146,7 +146,7 @@ TEST(Gpt, GradientsOfTheStableEmbeddingByFiniteDifferences) {
 
 TEST(Gpt, TheStableEmbeddingReadsATextByPiecesAsAWhole) {
   const ModelConfig c = small_stable();
-  for (const Compute compute : {Compute::kFp32, Compute::kBf16}) {
+  for (const ValueType compute : {ValueType::kFp32, ValueType::kBf16}) {
     Net net = stable_net(c, 1, compute);
     const auto model = make_model(c);
     const Batch batch = tokens_of(c, 1);
@@ -164,7 +164,7 @@ TEST(Gpt, TheStableEmbeddingReadsATextByPiecesAsAWhole) {
       return all;
     };
     const std::vector<float> whole = logits({24});
-    const double tolerance = compute == Compute::kFp32 ? 1e-4 : 0.05;  // products of other shapes
+    const double tolerance = compute == ValueType::kFp32 ? 1e-4 : 0.05;  // products of other shapes
     const std::vector<float> pieces = logits({1, 1, 6, 16});
     ASSERT_EQ(pieces.size(), whole.size());
     for (std::size_t i = 0; i < whole.size(); ++i) ASSERT_NEAR(pieces[i], whole[i], tolerance) << i;

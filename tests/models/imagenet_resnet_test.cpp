@@ -51,7 +51,7 @@ TEST(ImagenetResNet, HasTorchvisionsNamesAndShapes) {
 // No weight of ResNet-50 is whole in fp32: its largest have 2.4 million elements.
 TEST(ImagenetResNet, WeightsExistByPanels) {
   const auto device = make_device("cpu", 1);
-  const auto program = make_model(of_imagenet("resnet50"))->build(1, Compute::kBf16, *device);
+  const auto program = make_model(of_imagenet("resnet50"))->build(1, ValueType::kBf16, *device);
   const std::int64_t largest = std::int64_t{4} * 512 * 512 * 9;
   EXPECT_LT(program->largest_transient_bytes(), largest / 2);
 }

@@ -54,7 +54,7 @@ struct Imported {
   std::vector<float> logits(const std::vector<std::int32_t>& tokens) {
     Inference state;
     state.all = true;
-    model->build_inference(static_cast<int>(tokens.size()), Compute::kFp32, device)
+    model->build_inference(static_cast<int>(tokens.size()), ValueType::kFp32, device)
         ->infer(memory, tokens, state);
     return state.logits;
   }

@@ -16,7 +16,7 @@ TEST(Mlp, PlansLargeWithoutWholeTensors) {
   const auto model = make_model(config);
   EXPECT_GT(parameters(*model), 90'000'000);
   CpuDevice device(2);
-  const auto program = model->build(64, Compute::kBf16, device);
+  const auto program = model->build(64, ValueType::kBf16, device);
   EXPECT_LT(program->workspace_bytes(), 24 << 20);
   EXPECT_LT(program->activation_bytes(), 16 << 20);
 }

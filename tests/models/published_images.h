@@ -70,7 +70,7 @@ struct PublishedImages {
         model(make_model(config)),
         memory(model->tensors(), make_policy("fp32"), {}, 1, 1, *device),
         buffers(model->buffers(), *device),
-        program(model->build(static_cast<int>(kPublishedImages), Compute::kFp32, *device)),
+        program(model->build(static_cast<int>(kPublishedImages), ValueType::kFp32, *device)),
         batch(published_images(config.height)) {
     by.load(path, memory);
     if (by.load_buffers != nullptr) by.load_buffers(path, buffers);

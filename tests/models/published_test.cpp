@@ -72,7 +72,7 @@ TEST_P(Fixture, AReadTextGoesOn) {
   for (std::size_t at = 0; at < text.size(); at += 5) {
     const std::vector<std::int32_t> piece(text.begin() + static_cast<std::ptrdiff_t>(at),
                                           text.begin() + static_cast<std::ptrdiff_t>(at + 5));
-    model.model->build_inference(5, Compute::kFp32, model.device)->infer(model.memory, piece, state);
+    model.model->build_inference(5, ValueType::kFp32, model.device)->infer(model.memory, piece, state);
     got.insert(got.end(), state.logits.begin(), state.logits.end());
   }
   ASSERT_EQ(got.size(), want.size());
@@ -95,7 +95,7 @@ TEST_P(Fixture, GradientsOfEveryTensorAreThoseOfTheirLibrary) {
     batch.labels.assign(text.begin() + 1, text.end());
     Buffers none({}, model.device);
     Step step = model.memory.begin_step({1});
-    model.model->build(1, Compute::kFp32, model.device)->train(model.memory, step, none, batch, 0);
+    model.model->build(1, ValueType::kFp32, model.device)->train(model.memory, step, none, batch, 0);
     for (int t = 0; t < model.memory.tensors(); ++t) {
       const std::string& name = model.memory.info(t).name;
       const std::vector<float> want = values_of<float>(expected, name), got = model.gradient(t);

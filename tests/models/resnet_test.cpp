@@ -61,8 +61,8 @@ TEST(ResNet, NamesAndShapes) {
 TEST(ResNet, ActivationBytes) {
   const auto model = make_model(families().config("resnet20"));
   CpuDevice device(1);
-  const auto half = model->build(64, Compute::kBf16, device),
-             whole = model->build(64, Compute::kFp32, device);
+  const auto half = model->build(64, ValueType::kBf16, device),
+             whole = model->build(64, ValueType::kFp32, device);
   EXPECT_NEAR(static_cast<double>(half->activation_bytes()) / static_cast<double>(whole->activation_bytes()),
               0.5, 0.01);
   EXPECT_LT(whole->activation_bytes(), std::int64_t{64} * 4 * 450'000);

@@ -77,7 +77,7 @@ TEST_F(TransformerTest, LogitsAreThoseOfTransformers) {
   const std::vector<float> want = values_of<float>(expected_.file, "logits");
   for (const char* device : {"cpu", "cuda-emulated"}) {
     Imported m = model(tiny_marian(), device);
-    const auto program = m.model->build_decoder(3, 16, Compute::kFp32, m.device);
+    const auto program = m.model->build_decoder(3, 16, ValueType::kFp32, m.device);
     Inference state;
     state.source = expected_.batch.source;
     state.source_lengths = expected_.batch.lengths;
@@ -98,7 +98,7 @@ TEST_F(TransformerTest, LogitsAreThoseOfTransformers) {
 // Caches are as large as what will come, not as the model's context.
 TEST_F(TransformerTest, CachesHaveRoomForTheTokensThatWillCome) {
   Imported m = model(tiny_marian());
-  const auto program = m.model->build_decoder(3, 16, Compute::kFp32, m.device);
+  const auto program = m.model->build_decoder(3, 16, ValueType::kFp32, m.device);
   const auto state_of = [&](std::int64_t positions) {
     Inference state;
     state.source = expected_.batch.source;
@@ -131,7 +131,7 @@ TEST_F(TransformerTest, TheLossIsOfTheLabelsThatAreThere) {
   config.set("label_smoothing", 0.1);
   Imported m = model(config);
   const Buffers none({}, m.device);
-  const auto program = m.model->build(3, Compute::kFp32, m.device);
+  const auto program = m.model->build(3, ValueType::kFp32, m.device);
   const BatchResult got = program->evaluate(m.memory, none, expected_.batch);
   EXPECT_EQ(got.count, 30);
   EXPECT_NEAR(got.loss_sum / 30, values_of<float>(expected_.file, "loss")[0], 1e-5);
@@ -150,7 +150,7 @@ TEST_F(TransformerTest, GradientsOfEveryTensorAreThoseOfTransformers) {
     Imported m = model(config, device);
     Buffers none({}, m.device);
     Step this_step = m.memory.begin_step({1});
-    m.model->build(3, Compute::kFp32, m.device)->train(m.memory, this_step, none, expected_.batch, 0);
+    m.model->build(3, ValueType::kFp32, m.device)->train(m.memory, this_step, none, expected_.batch, 0);
     for (int t = 0; t < m.memory.tensors(); ++t) {
       const std::string& name = m.memory.info(t).name;
       expect_near_largest(m.gradient(t), values_of<float>(expected_.file, name), gradient_tolerance(m.device),
@@ -168,7 +168,7 @@ TEST_F(TransformerTest, MicrobatchesWeighByTheirLabels) {
   ModelMemory memory(m->tensors(), make_policy("fp32"), {}, 1, 3, *device);
   transformer_hugging_face().load(kTinyMarian, memory);
   Buffers none({}, *device);
-  const auto program = m->build(1, Compute::kFp32, *device);
+  const auto program = m->build(1, ValueType::kFp32, *device);
   Step this_step = memory.begin_step({1});
   for (int k = 0; k < 3; ++k) {
     const auto part = [&](const std::vector<std::int32_t>& all) {
@@ -204,7 +204,7 @@ TEST_F(TransformerTest, SameBitsForAnyThreads) {
     ModelMemory memory(m->tensors(), make_policy("lpmm-compact"), {}, 1, 1, *device);
     Buffers none({}, *device);
     m->initialize(memory, 1, {});
-    const auto program = m->build(3, Compute::kBf16, *device);
+    const auto program = m->build(3, ValueType::kBf16, *device);
     std::vector<float> all;
     for (std::uint32_t step = 1; step <= 2; ++step) {
       Step this_step = memory.begin_step({step, 0.01});
@@ -240,7 +240,8 @@ TEST_F(TransformerTest, BeamsFindWhatGenerateFinds) {
     const std::vector<std::int32_t> found = values_of<std::int32_t>(expected_.file, name);
     const std::size_t width = found.size() / sources.size();
     const BeamOptions options{.beams = beams, .length_penalty = penalty, .most = 19, .start = 46, .end = 0};
-    const auto got = beam_search(*m.model, m.memory, m.device, Compute::kFp32, lengths, sources, options, 24);
+    const auto got =
+        beam_search(*m.model, m.memory, m.device, ValueType::kFp32, lengths, sources, options, 24);
     for (std::size_t i = 0; i < sources.size(); ++i) {
       const auto row = found.begin() + static_cast<std::ptrdiff_t>(i * width);
       EXPECT_EQ(got[i],
@@ -251,12 +252,12 @@ TEST_F(TransformerTest, BeamsFindWhatGenerateFinds) {
   // Each sentence for itself, and in another order.
   const BeamOptions options{.most = 19, .start = 46, .end = 0};
   const auto together =
-      beam_search(*m.model, m.memory, m.device, Compute::kFp32, lengths, sources, options, 24);
+      beam_search(*m.model, m.memory, m.device, ValueType::kFp32, lengths, sources, options, 24);
   const std::vector<std::vector<std::int32_t>> last{sources[5]};
-  EXPECT_EQ(beam_search(*m.model, m.memory, m.device, Compute::kFp32, lengths, last, options, 24)[0],
+  EXPECT_EQ(beam_search(*m.model, m.memory, m.device, ValueType::kFp32, lengths, last, options, 24)[0],
             together[5]);
   const std::vector<std::vector<std::int32_t>> longest{std::vector<std::int32_t>(25, 3)};
-  EXPECT_THROW(beam_search(*m.model, m.memory, m.device, Compute::kFp32, lengths, longest, options, 24),
+  EXPECT_THROW(beam_search(*m.model, m.memory, m.device, ValueType::kFp32, lengths, longest, options, 24),
                UsageError);
 }
 
@@ -275,8 +276,9 @@ TEST_F(TransformerTest, TranslationsAreThoseOfTransformers) {
   config.length = config.integer(kContext);
   Imported m(transformer_hugging_face(), config, folder);
   const auto tokenizer = load_tokenizer(folder);
-  EXPECT_EQ(translate(config, Compute::kFp32, *m.model, m.memory, m.device, *tokenizer, texts, {.most = 19}),
-            wanted);
+  EXPECT_EQ(
+      translate(config, ValueType::kFp32, *m.model, m.memory, m.device, *tokenizer, texts, {.most = 19}),
+      wanted);
 }
 
 TEST_F(TransformerTest, TheWayThereAndBackGivesTheSameFile) {
@@ -324,7 +326,7 @@ TEST_F(TransformerTest, WhatItCannotReadIsSaid) {
   }
   Imported m = model();
   const Buffers none({}, m.device);
-  const auto program = m.model->build(3, Compute::kFp32, m.device);
+  const auto program = m.model->build(3, ValueType::kFp32, m.device);
   const auto refused = [&](const auto& change) {
     Batch batch = expected_.batch;
     change(batch);
@@ -335,8 +337,8 @@ TEST_F(TransformerTest, WhatItCannotReadIsSaid) {
   refused([](Batch& b) { b.source.clear(); });
   refused([](Batch& b) { b.source[3] = 47; });
   refused([](Batch& b) { b.labels[3] = 47; });
-  EXPECT_THROW(m.model->build_decoder(3, 20, Compute::kFp32, m.device), std::logic_error);  // no program
-  EXPECT_THROW(make_model(families().config("mlp"))->build_decoder(3, 8, Compute::kFp32, m.device),
+  EXPECT_THROW(m.model->build_decoder(3, 20, ValueType::kFp32, m.device), std::logic_error);  // no program
+  EXPECT_THROW(make_model(families().config("mlp"))->build_decoder(3, 8, ValueType::kFp32, m.device),
                UsageError);
 }
 

@@ -100,7 +100,7 @@ int run_export(const ExportArguments& o) {
   }
   if (o.type == "fp16") throw UsageError("--type fp16 is for --hf; plain files are fp32 or bf16");
   const std::string type = o.type.empty() ? "fp32" : o.type;
-  export_checkpoint(path, o.output, type == "bf16" ? Compute::kBf16 : Compute::kFp32, device);
+  export_checkpoint(path, o.output, type == "bf16" ? ValueType::kBf16 : ValueType::kFp32, device);
   const SafetensorsFile file(o.output);
   print_answer({{"checkpoint", path},
                 {"output", o.output},

@@ -57,7 +57,7 @@ int run_train_speed(const TrainSpeedArguments& o) {
                 {"threads", device->host_threads()},
                 {"model", config.model.name},
                 {"preset", config.policy.preset},
-                {"compute", config.train.compute == Compute::kBf16 ? "bf16" : "fp32"}},
+                {"compute", config.train.compute == ValueType::kBf16 ? "bf16" : "fp32"}},
                o.json);
   return kDone;
 }

@@ -67,7 +67,7 @@ void channel_statistics(const BatchNormShape& s, const void* in, float* mean, fl
   }
 }
 void batch_norm_statistics(const BatchNormShape& s, const void* x, float* mean, float* squares) {
-  (s.type == Compute::kFp32 ? channel_statistics<Fp32> : channel_statistics<Bf16>)(s, x, mean, squares);
+  (s.type == ValueType::kFp32 ? channel_statistics<Fp32> : channel_statistics<Bf16>)(s, x, mean, squares);
 }
 
 template <class T, bool kResidual, bool kRelu>

@@ -31,15 +31,15 @@ ConvShape shard_of(const ConvShape& s) {
 // Images are cut into shards; weight gradients of shards are summed in a fixed order.
 class CpuConvolution final : public Convolution {
  public:
-  CpuConvolution(CpuDevice& device, const ConvShape& s, Compute t)
+  CpuConvolution(CpuDevice& device, const ConvShape& s, ValueType t)
       : device_(device),
         shape_(s),
         shard_(shard_of(s)),
         type_(t),
         threads_(device.host_threads()),
-        convert_(t == Compute::kBf16 && !backend::ShardConvolution::has_native_bf16(shard_)),
+        convert_(t == ValueType::kBf16 && !backend::ShardConvolution::has_native_bf16(shard_)),
         is_panel_(s.out_stride() != s.out),
-        library_(shard_, t == Compute::kBf16 && !convert_, threads_) {}
+        library_(shard_, t == ValueType::kBf16 && !convert_, threads_) {}
   std::int64_t scratch_bytes() const override { return thread_x() + threads_ * thread_bytes(); }
   void forward(const void* x, const float* weights, void* y, void* scratch) const override;
   void backward(const void* x, const float* weights, const void* dy, void* dx, bool accumulate,
@@ -48,7 +48,7 @@ class CpuConvolution final : public Convolution {
  private:
   CpuDevice& device_;
   ConvShape shape_, shard_;
-  Compute type_;
+  ValueType type_;
   int threads_;
   bool convert_;   // bf16 activations, fp32 arithmetic
   bool is_panel_;  // some channels of y alone
@@ -147,7 +147,7 @@ void CpuConvolution::backward(const void* x, const float* weights, const void* d
     const bool direct = !convert_ && !accumulate;
     library_.backward_data(thread, out_gradient, packed, direct ? in_gradient : b.x, b.library);
     if (direct) return;
-    if (convert_ || type_ == Compute::kFp32) {
+    if (convert_ || type_ == ValueType::kFp32) {
       loops::elements().from_float(type_, {.columns = x_values(), .accumulate = accumulate}, b.x,
                                    in_gradient);
     } else {
@@ -160,7 +160,7 @@ void CpuConvolution::backward(const void* x, const float* weights, const void* d
 
 }  // namespace
 
-std::unique_ptr<Convolution> CpuDevice::convolution(const ConvShape& shape, Compute type) {
+std::unique_ptr<Convolution> CpuDevice::convolution(const ConvShape& shape, ValueType type) {
   return std::make_unique<CpuConvolution>(*this, shape, type);
 }
 

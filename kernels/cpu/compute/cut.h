@@ -43,7 +43,7 @@ void for_shards(Pool& pool, std::int64_t total, std::int64_t shard, const Body& 
 
 // The same of `count` activations: body(n, at) for n of them, where at(p) is their place in p.
 template <class Body>
-void for_values(Pool& pool, Compute type, std::int64_t count, const Body& body) {
+void for_values(Pool& pool, ValueType type, std::int64_t count, const Body& body) {
   for_shards(pool, count, kShard, [&](std::int64_t first, std::int64_t n) {
     body(n, [&](auto* p) { return bytes_at(p, first * value_bytes(type)); });
   });
@@ -54,7 +54,7 @@ inline void sum_tree(Pool& pool, std::int64_t partials, std::int64_t count, floa
   for_shards(pool, count, 1024, [&](std::int64_t first, std::int64_t n) {
     for (std::int64_t gap = 1; gap < partials; gap *= 2) {
       for (std::int64_t p = 0; p + gap < partials; p += 2 * gap) {
-        loops::elements().add_row(Compute::kFp32, n, values + (p + gap) * count + first,
+        loops::elements().add_row(ValueType::kFp32, n, values + (p + gap) * count + first,
                                   values + p * count + first);
       }
     }

@@ -23,7 +23,7 @@ const char* name() {
 }
 
 void matmul(const MatrixArgs& g) {
-  if (g.type == Compute::kBf16) return matmul(Widened(g).args);
+  if (g.type == ValueType::kBf16) return matmul(Widened(g).args);
   const ConstMap a(static_cast<const float*>(g.a), g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k,
                    Eigen::OuterStride<>(g.a_stride));
   const ConstMap b(static_cast<const float*>(g.b), g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n,

@@ -16,12 +16,12 @@ const char* cpu_library() {
   return backend::name();
 }
 
-void CpuDevice::to_float(Compute type, std::int64_t count, const void* in, float* out) {
+void CpuDevice::to_float(ValueType type, std::int64_t count, const void* in, float* out) {
   for_shards(pool(), count, kShard, [&](std::int64_t first, std::int64_t n) {
     loops::elements().to_float(type, {.columns = n}, bytes_at(in, first * value_bytes(type)), out + first);
   });
 }
-void CpuDevice::from_float(Compute type, std::int64_t count, const float* in, void* out) {
+void CpuDevice::from_float(ValueType type, std::int64_t count, const float* in, void* out) {
   for_shards(pool(), count, kShard, [&](std::int64_t first, std::int64_t n) {
     loops::elements().from_float(type, {.columns = n}, in + first, bytes_at(out, first * value_bytes(type)));
   });
@@ -79,7 +79,7 @@ void CpuDevice::activate_backward(const ActivationArgs& args) {
 
 const void* CpuDevice::bias_backward(const BiasBackward& args) {
   const void* out = args.g != nullptr ? args.g : args.dy;
-  const Compute type = args.of.type;
+  const ValueType type = args.of.type;
   for_shards(pool(), args.columns, 256, [&](std::int64_t first, std::int64_t n) {
     std::fill_n(args.bias_gradient + first, n, 0.0F);
     for (std::int64_t i = first; i < args.of.count; i += args.columns) {

@@ -22,11 +22,11 @@ void convert(const Rows& rows, const void* in, float* out) {
     each(rows.columns, [&](auto at, std::int64_t i) HWY_ATTR { at.store(out + i, at.load(x + i)); });
   }
 }
-void to_float(Compute type, const Rows& rows, const void* in, float* out) {
-  (type == Compute::kFp32 ? convert<Fp32> : convert<Bf16>)(rows, in, out);
+void to_float(ValueType type, const Rows& rows, const void* in, float* out) {
+  (type == ValueType::kFp32 ? convert<Fp32> : convert<Bf16>)(rows, in, out);
 }
 
-void from_float(Compute type, const Rows& rows, const float* x, void* out) {
+void from_float(ValueType type, const Rows& rows, const float* x, void* out) {
   with_type(type, rows.accumulate, [&]<class T, bool kAccumulate>() HWY_ATTR {
     const float* in = x;
     auto* y = static_cast<typename T::Cell*>(out);
@@ -45,8 +45,8 @@ void sum_of_two(std::int64_t count, const void* a_in, const void* b_in, void* ou
   each(count,
        [&](auto at, std::int64_t i) HWY_ATTR { at.store(y + i, hn::Add(at.load(a + i), at.load(b + i))); });
 }
-void add(Compute type, std::int64_t count, const void* a, const void* b, void* y) {
-  (type == Compute::kFp32 ? sum_of_two<Fp32> : sum_of_two<Bf16>)(count, a, b, y);
+void add(ValueType type, std::int64_t count, const void* a, const void* b, void* y) {
+  (type == ValueType::kFp32 ? sum_of_two<Fp32> : sum_of_two<Bf16>)(count, a, b, y);
 }
 
 template <class T>
@@ -57,8 +57,8 @@ void with_bias(const Rows& rows, const float* in, const float* bias, void* out) 
                            HWY_ATTR { at.store(y + c, hn::Add(at.load(in + c), at.load(bias + c))); });
   }
 }
-void add_bias(Compute type, const Rows& rows, const float* in, const float* bias, void* out) {
-  (type == Compute::kFp32 ? with_bias<Fp32> : with_bias<Bf16>)(rows, in, bias, out);
+void add_bias(ValueType type, const Rows& rows, const float* in, const float* bias, void* out) {
+  (type == ValueType::kFp32 ? with_bias<Fp32> : with_bias<Bf16>)(rows, in, bias, out);
 }
 
 void round_bf16(std::int64_t count, float* values) {
@@ -71,8 +71,8 @@ void onto_row(std::int64_t count, const void* in, float* sum) {
   each(count, [&](auto at, std::int64_t i)
                   HWY_ATTR { at.store(sum + i, hn::Add(at.load(sum + i), at.load(x + i))); });
 }
-void add_row(Compute type, std::int64_t count, const void* in, float* sum) {
-  (type == Compute::kFp32 ? onto_row<Fp32> : onto_row<Bf16>)(count, in, sum);
+void add_row(ValueType type, std::int64_t count, const void* in, float* sum) {
+  (type == ValueType::kFp32 ? onto_row<Fp32> : onto_row<Bf16>)(count, in, sum);
 }
 
 // Four rows of four.

@@ -8,15 +8,15 @@
 namespace lpmm::kernels::loops {
 
 struct ElementLoops {
-  void (*to_float)(Compute type, const Rows& rows, const void* in, float* out);
-  void (*from_float)(Compute type, const Rows& rows, const float* in, void* out);
-  void (*add)(Compute type, std::int64_t count, const void* a, const void* b, void* y);
-  void (*add_row)(Compute type, std::int64_t count, const void* in, float* sum);  // sum += in
+  void (*to_float)(ValueType type, const Rows& rows, const void* in, float* out);
+  void (*from_float)(ValueType type, const Rows& rows, const float* in, void* out);
+  void (*add)(ValueType type, std::int64_t count, const void* a, const void* b, void* y);
+  void (*add_row)(ValueType type, std::int64_t count, const void* in, float* sum);  // sum += in
   void (*round_bf16)(std::int64_t count, float* values);
   // out[c][r] = in[r][c]
   void (*transpose)(const Rows& rows, const float* in, float* out);
   // out = in + bias, rounded once.
-  void (*add_bias)(Compute type, const Rows& rows, const float* in, const float* bias, void* out);
+  void (*add_bias)(ValueType type, const Rows& rows, const float* in, const float* bias, void* out);
 
   // Batch norm over the rows of `shape`, all channels. Statistics: mean[c] and squares[c] = sum of (x -
   // mean)^2.

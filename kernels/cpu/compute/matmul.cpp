@@ -13,7 +13,7 @@ namespace {
 
 // A factor of a product, op(values).
 struct Factor {
-  Compute type = Compute::kFp32;
+  ValueType type = ValueType::kFp32;
   const void* values = nullptr;
   std::int64_t stride = 0;
   bool transposed = false;
@@ -29,7 +29,7 @@ struct Factor {
   Factor packed(std::int64_t rows, std::int64_t columns, float (*to)[kStride]) const {
     if (!transposed) {
       loops::elements().to_float(type, {rows, columns, stride, kStride}, values, to[0]);
-    } else if (type == Compute::kFp32) {
+    } else if (type == ValueType::kFp32) {
       loops::elements().transpose({columns, rows, stride, kStride}, static_cast<const float*>(values), to[0]);
     } else {
       constexpr std::int64_t kStrip = 16;
@@ -41,7 +41,7 @@ struct Factor {
         loops::elements().transpose({n, rows, kStride, kStride}, strip[0], to[0] + c);
       }
     }
-    return {Compute::kFp32, to[0], kStride, false};
+    return {ValueType::kFp32, to[0], kStride, false};
   }
 };
 
@@ -53,8 +53,8 @@ struct PackedPieces {
   alignas(kAlign) float a[kSide][kStride], b[kSide][kStride];
 };
 
-bool is_widened(Compute type) {
-  return type == Compute::kBf16 && !backend::multiplies_bf16();
+bool is_widened(ValueType type) {
+  return type == ValueType::kBf16 && !backend::multiplies_bf16();
 }
 // True if each value of a packed copy is used often enough.
 bool packing_pays(std::int64_t m, std::int64_t n) {
@@ -66,7 +66,7 @@ std::int64_t tiles_of(const MatrixArgs& g, std::int64_t rows, std::int64_t colum
 }
 
 std::int64_t pieces_bytes(const MatrixArgs& g, int threads) {
-  const bool packs = is_widened(g.type) || (g.type == Compute::kFp32 && packing_pays(g.m, g.n));
+  const bool packs = is_widened(g.type) || (g.type == ValueType::kFp32 && packing_pays(g.m, g.n));
   return packs ? threads * static_cast<std::int64_t>(sizeof(PackedPieces)) : 0;
 }
 
@@ -74,12 +74,12 @@ std::int64_t pieces_bytes(const MatrixArgs& g, int threads) {
 void multiply(Pool& pool, const MatrixArgs& g, void* scratch) {
   using Pieces = PackedPieces;
   const Factor a{g.type, g.a, g.a_stride, g.transpose_a}, b{g.type, g.b, g.b_stride, g.transpose_b};
-  const bool pack = is_widened(g.type) || (g.type == Compute::kFp32 && packing_pays(g.m, g.n) &&
+  const bool pack = is_widened(g.type) || (g.type == ValueType::kFp32 && packing_pays(g.m, g.n) &&
                                            (a.transposed || std::max(a.stride, b.stride) >= Pieces::kPage));
   // Tiles of c, and slices of k: large ones where that leaves work for some threads.
   std::int64_t rows = Pieces::kSide, columns = pack ? Pieces::kSide : 2 * Pieces::kSide,
                depth = pack ? Pieces::kSide : g.k;
-  if (pack || g.type == Compute::kBf16) {
+  if (pack || g.type == ValueType::kBf16) {
     while (columns > 64 && tiles_of(g, rows, columns) < 8) (columns < rows ? rows : columns) /= 2;
   } else {
     const std::int64_t size = std::max(g.m, g.n), panel = size <= 1024 ? 64 : 256;
@@ -118,11 +118,11 @@ void multiply(Pool& pool, const MatrixArgs& g, void* scratch) {
 
 // A product that is rounded is made in fp32 behind the pieces.
 std::int64_t CpuDevice::matmul_scratch_bytes(const MatrixArgs& g) const {
-  return pieces_bytes(g, threads_) + (g.c_type == Compute::kFp32 ? 0 : 4 * g.m * g.n);
+  return pieces_bytes(g, threads_) + (g.c_type == ValueType::kFp32 ? 0 : 4 * g.m * g.n);
 }
 
 void CpuDevice::matmul(const MatrixArgs& g, void* scratch) {
-  const bool rounds = g.c_type != Compute::kFp32;
+  const bool rounds = g.c_type != ValueType::kFp32;
   MatrixArgs sums = g;
   if (rounds) {
     sums.c = bytes_at(scratch, pieces_bytes(g, threads_));
@@ -148,11 +148,11 @@ Widened::Widened(const MatrixArgs& of) : args(of) {
   const auto widen = [](const void* from, std::int64_t lines, std::int64_t values, std::int64_t& stride,
                         std::vector<float>& to) {
     to.resize(static_cast<std::size_t>(lines * values));
-    loops::elements().to_float(Compute::kBf16, {lines, values, stride, values}, from, to.data());
+    loops::elements().to_float(ValueType::kBf16, {lines, values, stride, values}, from, to.data());
     stride = values;
     return to.data();
   };
-  args.type = Compute::kFp32;
+  args.type = ValueType::kFp32;
   args.a = widen(of.a, of.transpose_a ? of.k : of.m, of.transpose_a ? of.m : of.k, args.a_stride, a);
   args.b = widen(of.b, of.transpose_b ? of.n : of.k, of.transpose_b ? of.k : of.n, args.b_stride, b);
 }

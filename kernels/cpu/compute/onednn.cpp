@@ -141,7 +141,7 @@ class Product {
  public:
   struct Shape {
     explicit Shape(const MatrixArgs& g)
-        : type(g.type == Compute::kFp32 ? memory::data_type::f32 : memory::data_type::bf16),
+        : type(g.type == ValueType::kFp32 ? memory::data_type::f32 : memory::data_type::bf16),
           sizes{g.m, g.n, g.k, g.a_stride, g.b_stride, g.c_stride},
           flags{g.transpose_a, g.transpose_b, g.accumulate} {}
     auto key() const { return std::tie(type, sizes, flags); }
@@ -214,7 +214,7 @@ void run_product(const MatrixArgs& g) {
 
 void matmul(const MatrixArgs& g) {
   const OneThread one;
-  if (g.type == Compute::kBf16) {
+  if (g.type == ValueType::kBf16) {
     // Without the instructions the library has no bf16 at all: the same products in fp32, for tests.
     return has_bf16_instructions() ? run_product(g) : run_product(Widened(g).args);
   }
@@ -233,7 +233,7 @@ bool& multiplies_bf16() {
       return Product(Product::Shape({.m = 256,
                                      .n = 256,
                                      .k = 256,
-                                     .type = Compute::kBf16,
+                                     .type = ValueType::kBf16,
                                      .a_stride = 272,
                                      .b_stride = 272,
                                      .c_stride = 256,

@@ -24,7 +24,7 @@ std::int64_t pixel(const PoolShape& s, int image, int y, int x) {
   return ((std::int64_t{1} * image * s.height + y) * s.width + x) * s.channels;
 }
 // Sets the values of one image to 0 unless the gradient accumulates.
-void clear_image(Compute type, std::int64_t values, int image, void* dx, bool accumulate) {
+void clear_image(ValueType type, std::int64_t values, int image, void* dx, bool accumulate) {
   if (!accumulate) {
     std::memset(bytes_at(dx, image * values * value_bytes(type)), 0,
                 static_cast<std::size_t>(values * value_bytes(type)));
@@ -44,8 +44,8 @@ inline void set_cell(float v, std::uint16_t& to) {
 }
 // Calls body with a null pointer to the type that holds an activation.
 template <class Body>
-void with_cell_type(Compute type, const Body& body) {
-  if (type == Compute::kFp32) {
+void with_cell_type(ValueType type, const Body& body) {
+  if (type == ValueType::kFp32) {
     body(static_cast<float*>(nullptr));
   } else {
     body(static_cast<std::uint16_t*>(nullptr));

@@ -9,7 +9,7 @@
 
 namespace lpmm::kernels {
 
-void CpuDevice::copy_or_add_rows(Compute type, const Rows& rows, const void* src, void* dst) {
+void CpuDevice::copy_or_add_rows(ValueType type, const Rows& rows, const void* src, void* dst) {
   const std::int64_t b = value_bytes(type);
   for_shards(pool(), rows.count, std::max<std::int64_t>(1, kShard / rows.columns),
              [&](std::int64_t first, std::int64_t n) {
@@ -25,7 +25,7 @@ void CpuDevice::copy_or_add_rows(Compute type, const Rows& rows, const void* src
              });
 }
 
-void CpuDevice::patches(const PatchShape& s, Compute type, const void* x, void* y) {
+void CpuDevice::patches(const PatchShape& s, ValueType type, const void* x, void* y) {
   const std::int64_t down = s.height / s.side, across = s.width / s.side;
   pool().for_each(s.batch * down, [&](std::int64_t item, int) {
     const std::int64_t image = item / down, top = item % down * s.side;

@@ -85,8 +85,8 @@ struct Sums {
 
 // Calls body.operator()<T, kAccumulate>() with the type that holds an activation, and whether it is added to.
 template <class Body>
-HWY_INLINE void with_type(Compute type, bool accumulate, const Body& body) {
-  if (type == Compute::kFp32) {
+HWY_INLINE void with_type(ValueType type, bool accumulate, const Body& body) {
+  if (type == ValueType::kFp32) {
     accumulate ? body.template operator()<Fp32, true>() : body.template operator()<Fp32, false>();
   } else {
     accumulate ? body.template operator()<Bf16, true>() : body.template operator()<Bf16, false>();

@@ -28,7 +28,7 @@ NextSteps steps_for(Pool& pool, const RoleView& dst, const float* src) {
 
 // The fp32 values of a gradient, `count` from element `at` on: where they are, or widened to `room`.
 const float* floats_of(const Values& gradient, std::int64_t at, std::int64_t count, float* room) {
-  if (gradient.type == Compute::kFp32) return static_cast<const float*>(gradient.data) + at;
+  if (gradient.type == ValueType::kFp32) return static_cast<const float*>(gradient.data) + at;
   tile_kernels().from_bf16(static_cast<const std::uint16_t*>(gradient.data) + at, count, room);
   return room;
 }
@@ -117,7 +117,7 @@ void fold(Pool& pool, const Fold& fold) {
                               : nullptr;
   const auto fold_fused = [&](std::size_t, std::int64_t at, std::int64_t n) {
     if (fused == nullptr) return std::int64_t{0};
-    const std::int64_t most = gradient.type == Compute::kFp32 ? n : kTile;  // that are widened at once
+    const std::int64_t most = gradient.type == ValueType::kFp32 ? n : kTile;  // that are widened at once
     std::int64_t done = 0;
     for (std::int64_t ready = 0; done == ready && done < n;) {
       const std::int64_t now = std::min(most, n - done);

@@ -146,15 +146,16 @@ void turn_rows(const RotaryArgs& args, std::int64_t first) {
   const RotaryShape& s = args.shape;
   const auto* x = static_cast<const typename T::Cell*>(args.x);
   auto* y = static_cast<typename T::Cell*>(args.y);
-  const std::int64_t half = s.head_width / 2, turned = std::int64_t{1} * s.turned * s.head_width;
+  const std::int64_t half = s.head_width / 2, rotated = std::int64_t{1} * s.rotated * s.head_width;
   const float sign = args.inverse ? -1.0F : 1.0F;
   for (std::int64_t r = 0; r < s.rows; ++r, x += s.width(), y += s.width()) {
     const float* row = args.angles + (first + r) % s.length * 2 * half;
-    for (std::int64_t at = 0; at < turned; at += s.head_width) {
+    for (std::int64_t at = 0; at < rotated; at += s.head_width) {
       turn<T, kAccumulate>(half, row, sign, x + at, y + at);
     }
-    each(s.width() - turned, [&](auto at, std::int64_t i)
-                                 HWY_ATTR { put<kAccumulate>(at, y + turned + i, at.load(x + turned + i)); });
+    each(s.width() - rotated, [&](auto at, std::int64_t i) HWY_ATTR {
+      put<kAccumulate>(at, y + rotated + i, at.load(x + rotated + i));
+    });
   }
 }
 

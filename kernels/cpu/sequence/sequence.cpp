@@ -113,7 +113,7 @@ void CpuDevice::rotary(const RotaryArgs& args) {
 // ---- dropout ---------------------------------------------------------------------------------------------
 void CpuDevice::dropout(const DropoutArgs& args) {
   constexpr std::int64_t kPiece = 4096;
-  const Compute type = args.of.type;
+  const ValueType type = args.of.type;
   for_shards(pool(), args.of.count, kPiece, [&](std::int64_t first, std::int64_t n) {
     const std::int64_t at = first * value_bytes(type);
     alignas(64) std::uint32_t words[kPiece / 2];

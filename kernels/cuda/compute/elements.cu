@@ -156,7 +156,7 @@ void with_function(const ActivationArgs& args, const Body& body) {
   });
 }
 
-// A value of a head, turned with its partner half a head away.
+// A value of a head, rotated with its partner half a head away.
 template <class Cell>
 struct Turn {
   RotaryShape shape;
@@ -165,12 +165,12 @@ struct Turn {
   const Cell* x;
   LPMM_HD float operator()(const Place& at, float v) const {
     const std::int64_t width = shape.head_width, half = width / 2, c = at.column % width;
-    if (at.column >= shape.turned * width) return v;
+    if (at.column >= shape.rotated * width) return v;
     const bool is_first = c < half;
     const float* const angle = angles + at.row % shape.length * width + (is_first ? c : c - half);
     const std::int64_t other = at.row * shape.width() + at.column + (is_first ? half : -half);
-    const float turned = sign * angle[half] * load(x + other);
-    return v * angle[0] + (is_first ? -turned : turned);
+    const float other_part = sign * angle[half] * load(x + other);
+    return v * angle[0] + (is_first ? -other_part : other_part);
   }
 };
 
@@ -242,12 +242,12 @@ __global__ void sum_groups(SumRowsArgs args, const Cell* x) {
 
 }  // namespace
 
-void CudaDevice::to_float(Compute type, std::int64_t count, const void* in, float* out) {
+void CudaDevice::to_float(ValueType type, std::int64_t count, const void* in, float* out) {
   with_type(type, [&]<class Cell>(Cell*) {
     map(stream(), count, Same{}, out, false, static_cast<const Cell*>(in));
   });
 }
-void CudaDevice::from_float(Compute type, std::int64_t count, const float* in, void* out) {
+void CudaDevice::from_float(ValueType type, std::int64_t count, const float* in, void* out) {
   with_type(type,
             [&]<class Cell>(Cell*) { map(stream(), count, Same{}, static_cast<Cell*>(out), false, in); });
 }

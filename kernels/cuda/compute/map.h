@@ -35,8 +35,8 @@ LPMM_HD void store(std::uint16_t* p, float v) {
 
 // Calls body(cell), a null pointer to the type that holds an activation.
 template <class Body>
-void with_type(Compute type, const Body& body) {
-  if (type == Compute::kFp32) {
+void with_type(ValueType type, const Body& body) {
+  if (type == ValueType::kFp32) {
     body(static_cast<float*>(nullptr));
   } else {
     body(static_cast<std::uint16_t*>(nullptr));

@@ -57,13 +57,13 @@ void CudaDevice::mean_backward(const MeanShape& s, const void* dy, void* dx, boo
   });
 }
 
-void CudaDevice::copy_or_add_rows(Compute type, const Rows& rows, const void* src, void* dst) {
+void CudaDevice::copy_or_add_rows(ValueType type, const Rows& rows, const void* src, void* dst) {
   with_type(type, [&]<class Cell>(Cell*) {
     move_rows(stream(), rows, static_cast<const Cell*>(src), static_cast<Cell*>(dst));
   });
 }
 
-void CudaDevice::patches(const PatchShape& s, Compute type, const void* x, void* y) {
+void CudaDevice::patches(const PatchShape& s, ValueType type, const void* x, void* y) {
   const std::int64_t rows = std::int64_t{1} * s.batch * (s.height / s.side) * (s.width / s.side);
   with_type(type, [&]<class Cell>(Cell*) {
     map_matrix(stream(), rows, s.values(), Patches<Cell>{s, static_cast<const Cell*>(x)},

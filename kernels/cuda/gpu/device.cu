@@ -183,7 +183,7 @@ class Gpu final : public CudaDevice {
   void matmul(const MatrixArgs& args, void* scratch) override {
     open();
     if (args.bias == nullptr) return products_->multiply(args, nullptr, scratch, stream());
-    const bool is_narrow = args.c_type == Compute::kBf16;
+    const bool is_narrow = args.c_type == ValueType::kBf16;
     auto* const room = reinterpret_cast<float*>(static_cast<std::byte*>(scratch) + Products::kScratchBytes);
     if (Products::adds_bias(args)) {
       if (is_narrow) from_float(args.c_type, args.n, args.bias, room);
@@ -193,7 +193,7 @@ class Gpu final : public CudaDevice {
     if (is_narrow) {
       sums.c = room;
       sums.c_stride = args.n;
-      sums.c_type = Compute::kFp32;
+      sums.c_type = ValueType::kFp32;
     }
     products_->multiply(sums, nullptr, scratch, stream());
     const Rows of_bias = {args.m, args.n, 0, sums.c_stride, true},
@@ -203,7 +203,7 @@ class Gpu final : public CudaDevice {
   }
   // The library's, and room for sums that a bias is added to here.
   std::int64_t matmul_scratch_bytes(const MatrixArgs& args) const override {
-    return Products::kScratchBytes + (args.c_type == Compute::kFp32 ? 0 : 4 * args.m * args.n);
+    return Products::kScratchBytes + (args.c_type == ValueType::kFp32 ? 0 : 4 * args.m * args.n);
   }
 
   // cuDNN starts with the first convolution, since that takes a while.

@@ -10,8 +10,8 @@
 namespace lpmm::kernels::cuda {
 namespace {
 
-cudaDataType library_type(Compute type) {
-  return type == Compute::kBf16 ? CUDA_R_16BF : CUDA_R_32F;
+cudaDataType library_type(ValueType type) {
+  return type == ValueType::kBf16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
 std::uint32_t alignment_of(const void* address) {
@@ -118,7 +118,7 @@ const Products::Plan& Products::plan_for(const Shape& s, const void* bias) {
   // Partial sums are added in fp32 and in a step of their own: in place, their order would be that of the
   // threads.
   std::uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-  if (s.c_type == Compute::kFp32) reductions |= CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+  if (s.c_type == ValueType::kFp32) reductions |= CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
   prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, s.b_alignment);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, s.a_alignment);

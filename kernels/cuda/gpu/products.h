@@ -61,7 +61,7 @@ class Products {
   // matters.
   struct Shape {
     bool transpose_a, transpose_b;
-    Compute type, c_type;
+    ValueType type, c_type;
     std::int64_t m, n, k, a_stride, b_stride, c_stride;
     std::uint32_t a_alignment, b_alignment, c_alignment, bias_alignment;  // of no bias 0
     auto operator<=>(const Shape&) const = default;  // NOLINT(modernize-use-nullptr): there is none

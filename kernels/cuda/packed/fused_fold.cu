@@ -133,7 +133,7 @@ bool is_plain(const Fold& fold) {
 }
 bool is_small(const Fold& fold) {
   const kernels::Values& gradient = fold.gradient;
-  return is_plain(fold) && gradient.type == Compute::kFp32 && fold.args.stats == nullptr &&
+  return is_plain(fold) && gradient.type == ValueType::kFp32 && fold.args.stats == nullptr &&
          gradient.count > 0 && pieces_of(gradient.count) <= kMostUnitsOfSmall;
 }
 template <class From>
@@ -166,8 +166,8 @@ bool fold_from(const Fold& of, Arrivals& arrivals, Stream stream) {
 }  // namespace
 
 bool fold(const Fold& of, Arrivals& arrivals, Stream stream) {
-  return of.gradient.type == Compute::kFp32 ? fold_from<float>(of, arrivals, stream)
-                                            : fold_from<std::uint16_t>(of, arrivals, stream);
+  return of.gradient.type == ValueType::kFp32 ? fold_from<float>(of, arrivals, stream)
+                                              : fold_from<std::uint16_t>(of, arrivals, stream);
 }
 
 void square_sum(const RoleView& src, std::int64_t first, std::int64_t count, double* sum, Arrivals& arrivals,

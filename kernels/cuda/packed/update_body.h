@@ -399,7 +399,7 @@ inline FoldJob make_fold(const Fold& fold, TableOf table_of) {
   job.unit = unit_of(fold.accumulator);
   job.storable = fold.finite();
   job.gradient = fold.gradient.data;
-  job.is_bf16 = fold.gradient.type == Compute::kBf16;
+  job.is_bf16 = fold.gradient.type == ValueType::kBf16;
   job.scale = fold.args.scale;
   return job;
 }

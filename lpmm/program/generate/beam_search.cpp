@@ -206,7 +206,7 @@ class Group {
 }  // namespace
 
 std::vector<std::vector<std::int32_t>> beam_search(const Model& model, const ModelMemory& memory,
-                                                   Device& device, Compute compute,
+                                                   Device& device, ValueType compute,
                                                    std::span<const int> lengths,
                                                    std::span<const std::vector<std::int32_t>> sources,
                                                    const BeamOptions& options, int context,
@@ -235,7 +235,7 @@ std::vector<std::vector<std::int32_t>> beam_search(const Model& model, const Mod
   return out;
 }
 
-std::int64_t beam_search_bytes(const Model& model, Compute compute, Device& device,
+std::int64_t beam_search_bytes(const Model& model, ValueType compute, Device& device,
                                std::span<const int> lengths, std::span<const int> sources,
                                const BeamOptions& options, int context, int vocabulary) {
   // Of those with one length and as many sentences, the one whose translation may be the longest.

@@ -54,13 +54,13 @@ class Beams {
 // The translations of sources, each with its end, as tokens without one. `lengths`: what sources may be
 // filled up to. Throws UsageError for a source that is longer; Interrupted.
 std::vector<std::vector<std::int32_t>> beam_search(const Model& model, const ModelMemory& memory,
-                                                   Device& device, Compute compute,
+                                                   Device& device, ValueType compute,
                                                    std::span<const int> lengths,
                                                    std::span<const std::vector<std::int32_t>> sources,
                                                    const BeamOptions& options, int context,
                                                    const ProgressCall& progress = {});
 // The most that it takes besides the model, for sources of so many tokens.
-std::int64_t beam_search_bytes(const Model& model, Compute compute, Device& device,
+std::int64_t beam_search_bytes(const Model& model, ValueType compute, Device& device,
                                std::span<const int> lengths, std::span<const int> sources,
                                const BeamOptions& options, int context, int vocabulary);
 

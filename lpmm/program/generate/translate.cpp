@@ -7,7 +7,7 @@
 
 namespace lpmm {
 
-std::vector<std::string> translate(const ModelConfig& config, Compute compute, const Model& model,
+std::vector<std::string> translate(const ModelConfig& config, ValueType compute, const Model& model,
                                    const ModelMemory& memory, Device& device, const Tokenizer& tokenizer,
                                    std::span<const std::string> lines, BeamOptions options,
                                    const ProgressCall& progress) {
@@ -48,8 +48,8 @@ std::vector<std::string> translate(const ModelConfig& config, Compute compute, c
   return told;
 }
 
-std::int64_t translation_bytes(const ModelConfig& config, Compute compute, const Model& model, Device& device,
-                               std::span<const int> lines, const BeamOptions& options) {
+std::int64_t translation_bytes(const ModelConfig& config, ValueType compute, const Model& model,
+                               Device& device, std::span<const int> lines, const BeamOptions& options) {
   const ModelConfig sizes = complete(config);
   return beam_search_bytes(model, compute, device, filled_lengths(sizes.length), lines, options,
                            sizes.integer(kContext), sizes.integer(kVocabulary));

@@ -19,7 +19,7 @@ class ConvolutionOp : public Op {
  public:
   ConvolutionOp(const kernels::ConvShape& shape, int tensor, std::int64_t panel)
       : shape_(shape),
-        weight_(tensor, Compute::kFp32, shape.out, shape.weights() / shape.out, panel, shape.out) {}
+        weight_(tensor, ValueType::kFp32, shape.out, shape.weights() / shape.out, panel, shape.out) {}
   void prepare(Libraries& libraries) override {
     weight_.for_each_panel([&](std::int64_t, std::int64_t channels) {
       kernels::ConvShape panel = shape_;

@@ -25,7 +25,7 @@ struct LinearPart {
 class LinearOp : public Op {
  public:
   // All parts have a bias, or none has one, and no ReLU.
-  LinearOp(std::int64_t rows, Compute compute, std::int64_t inputs, bool relu,
+  LinearOp(std::int64_t rows, ValueType compute, std::int64_t inputs, bool relu,
            const std::vector<LinearPart>& parts, std::int64_t panel)
       : rows_(rows), compute_(compute), in_(inputs), relu_(relu), has_bias_(parts.front().bias >= 0) {
     for (const LinearPart& p : parts) {
@@ -81,7 +81,7 @@ class LinearOp : public Op {
     std::byte* dx = gradient(run, inputs[0]);
     std::byte* sums = is_direct ? dx : reinterpret_cast<std::byte*>(b.dx);
     for (const Part& part : parts_) {
-      backward(run, part, b, g, dx == nullptr ? nullptr : sums, is_direct ? compute_ : Compute::kFp32);
+      backward(run, part, b, g, dx == nullptr ? nullptr : sums, is_direct ? compute_ : ValueType::kFp32);
     }
     if (dx == nullptr || is_direct) return;
     if (adds()) {
@@ -111,7 +111,7 @@ class LinearOp : public Op {
   // The gradient of a part's weight, and what it adds to that of the input, `dx`, null where there is none.
   // `g`: of what biases were added to.
   void backward(RunState& run, const Part& part, const Backward& b, const std::byte* g, std::byte* dx,
-                Compute dx_type) const {
+                ValueType dx_type) const {
     Device& device = run.device;
     PanelledWeight::Folder folder(part.weight, run, b.gradient);
     part.weight.for_each_panel([&](std::int64_t row, std::int64_t rows) {
@@ -200,7 +200,7 @@ class LinearOp : public Op {
   }
 
   std::int64_t rows_;
-  Compute compute_;
+  ValueType compute_;
   std::int64_t in_, out_ = 0;
   bool relu_, has_bias_;
   std::vector<Part> parts_;

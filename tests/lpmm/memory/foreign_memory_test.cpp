@@ -22,18 +22,18 @@ constexpr std::int64_t kElements = 3 * 4096 + 77;
 const std::vector<TensorInfo> kForeign = {{"w", {kElements, 1}}};
 
 std::vector<float> drawn(std::uint32_t seed, float deviation) {
-  return kernels::rounded(Compute::kBf16, normal_values(kElements, seed, deviation));
+  return kernels::rounded(ValueType::kBf16, normal_values(kElements, seed, deviation));
 }
 
 // Memory of somebody else's, which begins `shift` values behind an aligned address.
 class ForeignTensor {
  public:
-  ForeignTensor(PackedDevice& device, Compute type, std::size_t shift, std::vector<float> values)
+  ForeignTensor(PackedDevice& device, ValueType type, std::size_t shift, std::vector<float> values)
       : type_(type), shift_(shift), cells_(device, type, with_front(shift, std::move(values))) {}
   // `count` of its values from number `first` on.
   Values range(std::int64_t first, std::int64_t count) const {
     const auto n = static_cast<std::size_t>(count);
-    if (type_ == Compute::kFp32) return {at<float>(first), n};
+    if (type_ == ValueType::kFp32) return {at<float>(first), n};
     return Values::bf16({at<std::uint16_t>(first), n});
   }
   template <class T>
@@ -52,7 +52,7 @@ class ForeignTensor {
     values.insert(values.begin(), shift, -3.0F);
     return values;
   }
-  Compute type_;
+  ValueType type_;
   std::size_t shift_;
   Cells cells_;
 };
@@ -64,7 +64,7 @@ struct Reached {
 };
 
 // Three steps by ranges of so many elements.
-Reached train_foreign(PackedDevice& device, const Policy& policy, Compute type, std::size_t shift,
+Reached train_foreign(PackedDevice& device, const Policy& policy, ValueType type, std::size_t shift,
                       std::int64_t range) {
   OptimizerConfig adamw;
   adamw.rule = "adamw";
@@ -88,7 +88,7 @@ Reached train_foreign(PackedDevice& device, const Policy& policy, Compute type, 
     EXPECT_TRUE(std::move(step).commit().applied);
     for_ranges([&](std::int64_t first, std::int64_t count) {
       const auto n = static_cast<std::size_t>(count);
-      if (type == Compute::kFp32) return memory.decode(0, first, {weights.at<float>(first), n});
+      if (type == ValueType::kFp32) return memory.decode(0, first, {weights.at<float>(first), n});
       memory.decode_bf16(0, first, {weights.at<std::uint16_t>(first), n});
     });
     device.synchronize();
@@ -107,9 +107,9 @@ TEST(ForeignMemory, MayLieAtAnyAddressAndBeOfEitherType) {
   kernels::EmulatedCuda emulated(2, false);
   for (const Policy& policy :
        {make_policy("lpmm-min"), make_policy("fp32"), make_policy("flash"), at_once("lpmm")}) {
-    const Reached wanted = train_foreign(cpu, policy, Compute::kFp32, 0, kElements);
+    const Reached wanted = train_foreign(cpu, policy, ValueType::kFp32, 0, kElements);
     for (PackedDevice* device : std::initializer_list<PackedDevice*>{&packed, &emulated}) {
-      for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
+      for (const ValueType type : {ValueType::kFp32, ValueType::kBf16}) {
         for (const std::size_t shift : {0U, 1U, 2U, 3U}) {
           EXPECT_TRUE(train_foreign(*device, policy, type, shift, 4096) == wanted)
               << device->name() << " " << static_cast<int>(type) << " " << shift;
@@ -122,7 +122,7 @@ TEST(ForeignMemory, MayLieAtAnyAddressAndBeOfEitherType) {
 // A range in the midst of a tensor alone: the rest stays.
 TEST(ForeignMemory, MayHaveARangeOfATensorAlone) {
   CpuDevice device(1);
-  for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
+  for (const ValueType type : {ValueType::kFp32, ValueType::kBf16}) {
     ModelMemory memory(kForeign, make_policy("lpmm-compact"), {}, 5, 1, device);
     const ForeignTensor own(device, type, 1, drawn(1, 0.1F));
     memory.initialize(0, 4096, own.range(4096, 4096));

@@ -18,7 +18,7 @@ using Floats = std::vector<float>;
 
 // A network with its memory, initialised with seeded normals (norms near 1 and 0).
 struct Net {
-  Net(const Forward& forward, int batch, Compute compute, int threads, int microbatches = 1,
+  Net(const Forward& forward, int batch, ValueType compute, int threads, int microbatches = 1,
       const char* preset = "fp32", const OptimizerConfig& optimizer = {})
       : device(threads) {
     ProgramBuilder builder(batch, compute, device);

@@ -112,7 +112,7 @@ struct Trained {
   std::vector<double> losses;
 };
 Trained train(const Forward& forward, const Policy& policy, const OptimizerConfig& optimizer, Device& device,
-              Compute compute) {
+              ValueType compute) {
   const auto model = make_forward_model({{0, forward}}, true, false, policy.apply_at_once);
   ModelMemory memory(model->tensors(), policy, optimizer, 1, 1, device);
   model->initialize(memory, 1, {});
@@ -138,7 +138,7 @@ void expect_bytes_of_an_accumulator(const Forward& forward, std::string_view pre
   CpuDevice one(1), three(3);
   SmallPanels small(2);
   kernels::EmulatedCuda emulated(2, false);
-  const auto expect_same = [&](Device& device, Compute compute) {
+  const auto expect_same = [&](Device& device, ValueType compute) {
     const Trained want = train(forward, with_fp32_accumulator(preset), optimizer, device, compute);
     const Trained got = train(forward, at_once(preset), optimizer, device, compute);
     EXPECT_EQ(got.accumulator_bytes, 0);
@@ -146,10 +146,10 @@ void expect_bytes_of_an_accumulator(const Forward& forward, std::string_view pre
     EXPECT_EQ(got.losses, want.losses);
     EXPECT_TRUE(got.bytes == want.bytes);
   };
-  expect_same(one, Compute::kFp32);
-  expect_same(small, Compute::kFp32);
-  expect_same(three, Compute::kBf16);
-  expect_same(emulated, Compute::kBf16);
+  expect_same(one, ValueType::kFp32);
+  expect_same(small, ValueType::kFp32);
+  expect_same(three, ValueType::kBf16);
+  expect_same(emulated, ValueType::kBf16);
 }
 
 TEST(GatheredGradient, OfATiedEmbeddingHasTheBytesOfAnAccumulator) {

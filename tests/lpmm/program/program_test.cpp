@@ -68,12 +68,12 @@ Batch random_batch(int count, std::int64_t values, int classes, unsigned seed) {
 }
 
 TEST(Program, GradientsOfEveryTensorByFiniteDifferences) {
-  Net net(every_op, 64, Compute::kFp32, 2);
+  Net net(every_op, 64, ValueType::kFp32, 2);
   expect_finite_differences(net, random_batch(64, 192, 5, 3));
 }
 
 TEST(Program, GradientsOfPatchesByFiniteDifferences) {
-  Net net(of_patches, 32, Compute::kFp32, 2);
+  Net net(of_patches, 32, ValueType::kFp32, 2);
   expect_finite_differences(net, random_batch(32, 192, 5, 3));
 }
 
@@ -84,14 +84,14 @@ TEST(Program, ConvolutionsOfPanelsByFiniteDifferences) {
     x = batch_norm(b, "bn1", convolution(b, "wide", x, 700, 3, 2), true);
     loss(b, linear(b, "head", x, 5, false), 0);
   };
-  Net net(wide, 16, Compute::kFp32, 2);
+  Net net(wide, 16, ValueType::kFp32, 2);
   ASSERT_GT(net.memory->info(net.memory->find("wide.weight")).elements(), net.device.panel_sizes().weights);
   EXPECT_LT(net.program->largest_transient_bytes(), std::int64_t{4} * 700 * 200 * 9 * 2 / 3);
   expect_finite_differences(net, random_batch(16, 32, 5, 3));
 }
 
 TEST(Program, Bf16GradientsPointTheSameWay) {
-  Net exact(every_op, 32, Compute::kFp32, 2), rough(every_op, 32, Compute::kBf16, 2);
+  Net exact(every_op, 32, ValueType::kFp32, 2), rough(every_op, 32, ValueType::kBf16, 2);
   const Batch batch = random_batch(32, 192, 5, 4);
   EXPECT_NEAR(exact.run(batch), rough.run(batch), 0.02);
   for (int t = 0; t < exact.memory->tensors(); ++t) {
@@ -104,7 +104,7 @@ TEST(Program, Bf16GradientsPointTheSameWay) {
 // 777 inputs, 3,001 outputs: panels end inside tiles, and folds wait for the next panel.
 TEST(Program, LinearPanelsGiveTheWholeGradient) {
   constexpr int kIn = 777, kOut = 3001, kBatch = 4;
-  Net net(linear_only, kBatch, Compute::kFp32, 2);
+  Net net(linear_only, kBatch, ValueType::kFp32, 2);
   const Batch batch = random_batch(kBatch, kIn, kOut, 5);
   net.run(batch);
   const Floats w = net.parameter(0), bias = net.parameter(1), dw = net.gradient(0), db = net.gradient(1);
@@ -134,7 +134,7 @@ TEST(Program, LinearPanelsGiveTheWholeGradient) {
 }
 
 // Losses, parameters and buffers of three steps of two microbatches.
-std::vector<Floats> short_run(Compute compute, int threads) {
+std::vector<Floats> short_run(ValueType compute, int threads) {
   Net net(every_op, 12, compute, threads, 2, "lpmm-compact");
   std::vector<Floats> all;
   for (std::uint32_t step = 1; step <= 3; ++step) {
@@ -156,7 +156,7 @@ std::vector<Floats> short_run(Compute compute, int threads) {
 }
 
 TEST(Program, LearnsTheSameBitsWithOneTwoThreeThreads) {
-  for (const Compute compute : {Compute::kFp32, Compute::kBf16}) {
+  for (const ValueType compute : {ValueType::kFp32, ValueType::kBf16}) {
     const std::vector<Floats> one = short_run(compute, 1);
     for (const int threads : {2, 3}) EXPECT_EQ(one, short_run(compute, threads)) << threads;
   }
@@ -165,7 +165,7 @@ TEST(Program, LearnsTheSameBitsWithOneTwoThreeThreads) {
 // Our own loops at every instruction set, tiles and activations both; the library's products stay as they
 // are.
 TEST(Program, LearnsTheSameBitsWithEveryInstructionSet) {
-  for (const Compute compute : {Compute::kFp32, Compute::kBf16}) {
+  for (const ValueType compute : {ValueType::kFp32, ValueType::kBf16}) {
     const std::vector<Floats> best = short_run(compute, 2);
     for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
       hwy::SetSupportedTargetsForTest(target);
@@ -181,7 +181,7 @@ TEST(Program, LearnsTheSameBitsWithEveryInstructionSet) {
 }
 
 TEST(Program, LearnsOneBatch) {
-  for (const Compute compute : {Compute::kFp32, Compute::kBf16}) {
+  for (const ValueType compute : {ValueType::kFp32, ValueType::kBf16}) {
     Net net(every_op, 16, compute, 2, 1, "lpmm");
     const Batch batch = random_batch(16, 192, 5, 6);
     double loss = 0;
@@ -199,7 +199,7 @@ TEST(Program, LearnsOneBatch) {
 }
 
 TEST(Program, EvaluationOfAPartialBatchIgnoresTheRest) {
-  Net net(every_op, 16, Compute::kFp32, 2);
+  Net net(every_op, 16, ValueType::kFp32, 2);
   Batch batch = random_batch(16, 192, 5, 7);
   double sum = 0;
   for (const std::size_t first : {0, 5, 10}) {
@@ -221,7 +221,7 @@ TEST(Program, RunningStatisticsInClosedForm) {
     Value x = batch_norm(b, "bn", input(b, 1, 1, 2), false);
     loss(b, x, 0);
   };
-  Net net(norm_of_input, 4, Compute::kFp32, 1, 2);
+  Net net(norm_of_input, 4, ValueType::kFp32, 1, 2);
   Batch a, c;
   a.count = c.count = 4;
   a.labels = c.labels = {0, 1, 0, 1};
@@ -252,7 +252,7 @@ TEST(Program, FrozenStatisticsStayAndAreUsedInTraining) {
   batch.labels = {0, 1, 0, 1};
   batch.images = {1, 0, 2, 0, 3, 0, 6, 4};
   for (const bool frozen : {true, false}) {
-    Net net(norm_of_input(frozen), 4, Compute::kFp32, 1, 1);
+    Net net(norm_of_input(frozen), 4, ValueType::kFp32, 1, 1);
     net.buffers->value(0)[0] = 2;
     net.buffers->value(1)[0] = 9;
     const double tested = net.program->evaluate(*net.memory, *net.buffers, batch).loss_sum;
@@ -267,7 +267,7 @@ TEST(Program, FrozenStatisticsStayAndAreUsedInTraining) {
 }
 
 TEST(Program, NanLossFailsTheStepAndChangesNothing) {
-  for (const Compute compute : {Compute::kFp32, Compute::kBf16}) {
+  for (const ValueType compute : {ValueType::kFp32, ValueType::kBf16}) {
     Net net(every_op, 8, compute, 2, 2, "lpmm-compact");
     std::vector<Floats> before;
     for (int t = 0; t < net.memory->tensors(); ++t) before.push_back(net.parameter(t));
@@ -305,10 +305,11 @@ TEST(Program, AllocatesWhatItPlans) {
       x = batch_norm(b, "bn" + std::to_string(i), convolution(b, "c" + std::to_string(i), x, 16, 3, 1), true);
     loss(b, linear(b, "head", x, 10, false), 0);
   };
-  Net first(wide, 4, Compute::kFp32, 1);  // what the libraries keep from their first use is not the program's
+  Net first(wide, 4, ValueType::kFp32,
+            1);  // what the libraries keep from their first use is not the program's
   first.run(random_batch(4, 32 * 32 * 16, 10, 1));
   first.commit();
-  Net net(wide, 64, Compute::kFp32, 1);
+  Net net(wide, 64, ValueType::kFp32, 1);
   const Batch batch = random_batch(64, 32 * 32 * 16, 10, 1);
   const std::int64_t page = sysconf(_SC_PAGESIZE);
   const auto whole_pages = [&](std::int64_t bytes) { return (bytes + page - 1) / page * page; };
@@ -327,7 +328,7 @@ TEST(Program, AllocatesWhatItPlans) {
 }
 
 TEST(Program, RefusesWhatItWasNotBuiltFor) {
-  Net net(every_op, 8, Compute::kFp32, 1);
+  Net net(every_op, 8, ValueType::kFp32, 1);
   Step this_step = net.memory->begin_step({1});
   EXPECT_THROW(net.program->train(*net.memory, this_step, *net.buffers, random_batch(7, 192, 5, 1), 0),
                std::logic_error);
@@ -367,12 +368,12 @@ TEST(Program, AnErrorInBackwardLeavesTheStep) {
     x = b.add_op(std::make_unique<BreakingOp>(4 * x.values(), breaks), {x}, b.add_value(1, 1, 8), {});
     loss(b, linear(b, "head", x, 5, false), 0);
   };
-  ProgramBuilder declaring(4, Compute::kFp32, device);
+  ProgramBuilder declaring(4, ValueType::kFp32, device);
   define(declaring);
   Buffers none({}, device);
   const Batch batch = random_batch(4, 16, 5, 1);
   const auto train = [&](const ModelMemory& memory, Step& step) {
-    ProgramBuilder builder(4, Compute::kFp32, device);
+    ProgramBuilder builder(4, ValueType::kFp32, device);
     define(builder);
     builder.finish()->train(memory, step, none, batch, 0);
   };

@@ -71,7 +71,7 @@ Batch random_tokens(int count, Shape s, unsigned seed) {
 
 TEST(SequenceProgram, GradientsOfEveryTensorByFiniteDifferences) {
   constexpr Shape kShape{23, 16, 12, 20, 2, 2};
-  Net net(gpt(kShape), 8, Compute::kFp32, 2);
+  Net net(gpt(kShape), 8, ValueType::kFp32, 2);
   expect_finite_differences(net, random_tokens(8, kShape, 1));
 }
 
@@ -79,7 +79,7 @@ TEST(SequenceProgram, GradientsWithinAWindowAndOfGatesByFiniteDifferences) {
   Shape shape{23, 16, 12, 20, 2, 1};
   shape.window = 5;
   shape.is_gated = true;
-  Net net(gpt(shape), 4, Compute::kFp32, 2);
+  Net net(gpt(shape), 4, ValueType::kFp32, 2);
   expect_finite_differences(net, random_tokens(4, shape, 1));
 }
 
@@ -110,7 +110,7 @@ void translator(ProgramBuilder& b) {
 }
 
 TEST(SequenceProgram, GradientsOfATranslatorByFiniteDifferences) {
-  Net net(translator, 4, Compute::kFp32, 2);
+  Net net(translator, 4, ValueType::kFp32, 2);
   Batch batch = random_tokens(4, {23, 6, 6, 20, 4, 1}, 3);
   batch.source = random_tokens(4, {23, 6, 6, 20, 4, 1}, 4).tokens;
   batch.lengths = {6, 1, 3, 4};
@@ -131,7 +131,7 @@ void bare(ProgramBuilder& b) {
 
 TEST(SequenceProgram, PositionsBiasesAndTheTieMayBeLeftOut) {
   constexpr Shape kShape{23, 12, 12, 20, 2, 1};
-  Net net(bare, 8, Compute::kFp32, 2);
+  Net net(bare, 8, ValueType::kFp32, 2);
   std::vector<std::string> names;
   for (int t = 0; t < net.memory->tensors(); ++t) names.push_back(net.memory->info(t).name);
   EXPECT_EQ(names, (std::vector<std::string>{"tokens.weight", "first.weight", "first.bias", "qkv.weight",
@@ -145,8 +145,8 @@ TEST(SequenceProgram, PositionsBiasesAndTheTieMayBeLeftOut) {
             layer_norm(b, "last", embedding(b, "tokens", {.vocabulary = 23, .length = 12, .width = 20})), 23,
             0.3);
       },
-      1, Compute::kFp32, 1);
-  ProgramBuilder builder(1, Compute::kFp32, one.device, 12);
+      1, ValueType::kFp32, 1);
+  ProgramBuilder builder(1, ValueType::kFp32, one.device, 12);
   const Value x = embedding(builder, "tokens", {.vocabulary = 23, .length = 12, .width = 20});
   token_loss(builder, "head", layer_norm(builder, "last", x), 23, 0.3);
   const auto program = builder.finish();
@@ -165,7 +165,7 @@ TEST(SequenceProgram, TheNormCountsSharedWeightsOnce) {
   OptimizerConfig clipped;
   clipped.clip_norm = 1e-3;
   for (const Forward& forward : {Forward(gpt(kShape)), Forward(bare)}) {
-    Net net(forward, 8, Compute::kFp32, 2, 1, "fp32", clipped);
+    Net net(forward, 8, ValueType::kFp32, 2, 1, "fp32", clipped);
     net.run(random_tokens(8, kShape, 1));
     double sum = 0;
     for (int t = 0; t < net.memory->tensors(); ++t) sum += dot(net.gradient(t), net.gradient(t));
@@ -175,7 +175,7 @@ TEST(SequenceProgram, TheNormCountsSharedWeightsOnce) {
 
 TEST(SequenceProgram, RefusesLabelsThatAreNone) {
   constexpr Shape kShape{23, 16, 12, 20, 2, 1};
-  Net net(gpt(kShape), 2, Compute::kFp32, 1);
+  Net net(gpt(kShape), 2, ValueType::kFp32, 1);
   Batch batch = random_tokens(2, kShape, 1);
   for (const std::int32_t wrong : {-1, 23}) {
     Batch lies = batch;
@@ -190,7 +190,7 @@ TEST(SequenceProgram, RefusesLabelsThatAreNone) {
 TEST(SequenceProgram, SaysItsLargestTransient) {
   constexpr Shape kShape{65536, 64, 16, 64, 2, 1};
   CpuDevice device(1);
-  ProgramBuilder builder(2, Compute::kFp32, device);
+  ProgramBuilder builder(2, ValueType::kFp32, device);
   gpt(kShape)(builder);
   const auto program = builder.finish();
   EXPECT_GE(program->largest_transient_bytes(), 4 << 20);
@@ -205,7 +205,7 @@ TEST(SequenceProgram, AnyOpMayComeFirst) {
         Value x = activation(b, Activation::kGeluTanh, layer_norm(b, "ln", input(b, 1, 6, 12)));
         loss(b, linear(b, "head", attention(b, x, {.heads = 2, .context = 6}), 5, false), 0);
       },
-      4, Compute::kFp32, 1);
+      4, ValueType::kFp32, 1);
   Batch batch;
   batch.count = 4;
   std::mt19937 generator(1);
@@ -217,7 +217,7 @@ TEST(SequenceProgram, AnyOpMayComeFirst) {
 
 TEST(SequenceProgram, Bf16GradientsPointTheSameWay) {
   constexpr Shape kShape{31, 24, 24, 32, 4, 2};
-  Net exact(gpt(kShape), 8, Compute::kFp32, 2), rough(gpt(kShape), 8, Compute::kBf16, 2);
+  Net exact(gpt(kShape), 8, ValueType::kFp32, 2), rough(gpt(kShape), 8, ValueType::kBf16, 2);
   const Batch batch = random_tokens(8, kShape, 2);
   EXPECT_NEAR(exact.run(batch), rough.run(batch), 0.02);
   for (int t = 0; t < exact.memory->tensors(); ++t) {
@@ -234,7 +234,7 @@ TEST(SequenceProgram, SparseRowsGiveTheWholeGradient) {
     for (const char* preset : {"fp32", "lpmm"}) {
       SCOPED_TRACE(std::to_string(width) + preset);
       const Shape shape{5000, 8, 8, width, 2, 0};
-      Net net(gpt(shape), 6, Compute::kFp32, 2, 1, preset);
+      Net net(gpt(shape), 6, ValueType::kFp32, 2, 1, preset);
       Batch batch = random_tokens(6, shape, 3);
       for (std::size_t i = 0; i < 8; ++i) batch.tokens[i] = static_cast<std::int32_t>(i);  // neighbours
       batch.tokens[9] = batch.tokens[17] = batch.tokens[33] = 4999;                        // the last row
@@ -295,7 +295,7 @@ TEST(SequenceProgram, FrozenWeightsLeaveTheOtherGradientsAlone) {
   constexpr Shape kShape{40, 16, 16, 24, 2, 2};
   OptimizerConfig frozen;
   frozen.groups = {{.pattern = "wte*", .frozen = true}, {.pattern = "h0.up.weight", .frozen = true}};
-  Net all(gpt(kShape), 3, Compute::kFp32, 2), some(gpt(kShape), 3, Compute::kFp32, 2, 1, "fp32", frozen);
+  Net all(gpt(kShape), 3, ValueType::kFp32, 2), some(gpt(kShape), 3, ValueType::kFp32, 2, 1, "fp32", frozen);
   const Batch batch = random_tokens(3, kShape, 9);
   EXPECT_EQ(all.run(batch), some.run(batch));
   int held = 0;
@@ -311,7 +311,7 @@ TEST(SequenceProgram, FrozenWeightsLeaveTheOtherGradientsAlone) {
 
 TEST(SequenceProgram, ATokenPastTheVocabularyIsAnError) {
   constexpr Shape kShape{23, 16, 12, 20, 2, 1};
-  Net net(gpt(kShape), 2, Compute::kFp32, 1);
+  Net net(gpt(kShape), 2, ValueType::kFp32, 1);
   Batch batch = random_tokens(2, kShape, 4);
   batch.tokens[5] = 23;
   try {
@@ -325,7 +325,7 @@ TEST(SequenceProgram, ATokenPastTheVocabularyIsAnError) {
 // A last batch with fewer sequences has the loss of those alone.
 TEST(SequenceProgram, AShortBatchEvaluatesAlone) {
   constexpr Shape kShape{23, 16, 12, 20, 2, 1};
-  Net four(gpt(kShape), 4, Compute::kFp32, 2), one(gpt(kShape), 1, Compute::kFp32, 2);
+  Net four(gpt(kShape), 4, ValueType::kFp32, 2), one(gpt(kShape), 1, ValueType::kFp32, 2);
   const Batch batch = random_tokens(1, kShape, 5);
   const BatchResult a = four.program->evaluate(*four.memory, *four.buffers, batch),
                     b = one.program->evaluate(*one.memory, *one.buffers, batch);
@@ -338,7 +338,7 @@ TEST(SequenceProgram, AShortBatchEvaluatesAlone) {
 // loss that evaluation gives.
 TEST(SequenceProgram, CachedInferenceIsThatOfTheWholeText) {
   constexpr Shape kShape{50, 300, 280, 24, 3, 2};
-  for (const Compute compute : {Compute::kFp32, Compute::kBf16}) {
+  for (const ValueType compute : {ValueType::kFp32, ValueType::kBf16}) {
     Net net(gpt(kShape), 1, compute, 2, 1, "lpmm");
     Batch batch = random_tokens(1, kShape, 6);
     const auto logits = [&](std::vector<int> pieces) {
@@ -358,7 +358,7 @@ TEST(SequenceProgram, CachedInferenceIsThatOfTheWholeText) {
       return all;
     };
     const Floats whole = logits({280});
-    const double tolerance = compute == Compute::kFp32 ? 1e-4 : 0.1;
+    const double tolerance = compute == ValueType::kFp32 ? 1e-4 : 0.1;
     for (const std::vector<int>& pieces :
          {std::vector<int>{1, 279}, {127, 1, 1, 1, 150}, {100, 100, 80}, std::vector<int>(280, 1)}) {
       const Floats parts = logits(pieces);
@@ -380,8 +380,8 @@ TEST(SequenceProgram, CachedInferenceIsThatOfTheWholeText) {
 
 TEST(SequenceProgram, InferencePastTheContextIsAnError) {
   constexpr Shape kShape{50, 20, 20, 24, 3, 1};
-  Net net(gpt(kShape), 1, Compute::kFp32, 1);
-  ProgramBuilder builder(1, Compute::kFp32, net.device, 12);
+  Net net(gpt(kShape), 1, ValueType::kFp32, 1);
+  ProgramBuilder builder(1, ValueType::kFp32, net.device, 12);
   gpt(kShape)(builder);
   const auto program = builder.finish();
   const std::vector<std::int32_t> tokens(12, 3);
@@ -392,7 +392,7 @@ TEST(SequenceProgram, InferencePastTheContextIsAnError) {
 
 // Losses and parameters of three steps of two microbatches with everything packed.
 std::vector<Floats> short_run(Shape shape, int threads) {
-  Net net(gpt(shape), 3, Compute::kBf16, threads, 2, "lpmm-compact");
+  Net net(gpt(shape), 3, ValueType::kBf16, threads, 2, "lpmm-compact");
   std::vector<Floats> all;
   for (std::uint32_t step = 1; step <= 3; ++step) {
     Step this_step = net.memory->begin_step({step, 0.01});
@@ -425,14 +425,14 @@ TEST(SequenceProgram, RecomputingChangesNoBit) {
     again.recompute = true;
     EXPECT_EQ(short_run(kept, 2), short_run(again, 2)) << dropout;
     kept.layers = again.layers = 8;
-    const Net a(gpt(kept), 4, Compute::kBf16, 1), b(gpt(again), 4, Compute::kBf16, 1);
+    const Net a(gpt(kept), 4, ValueType::kBf16, 1), b(gpt(again), 4, ValueType::kBf16, 1);
     EXPECT_LT(b.program->activation_bytes(), a.program->activation_bytes() / 3);
   }
 }
 
 TEST(SequenceProgram, WhatCountsIsNotRecomputed) {
   CpuDevice device(1);
-  ProgramBuilder b(2, Compute::kFp32, device);
+  ProgramBuilder b(2, ValueType::kFp32, device);
   const Value x = input(b, 8, 8, 3);
   EXPECT_THROW(
       b.recompute(x, [&](Value in) { return batch_norm(b, "bn", convolution(b, "c", in, 4, 3, 1), true); }),
@@ -443,7 +443,7 @@ TEST(SequenceProgram, WhatCountsIsNotRecomputed) {
 TEST(SequenceProgram, DropoutIsForTrainingAlone) {
   Shape with = kSmall;
   with.dropout = 0.5;
-  Net plain(gpt(kSmall), 2, Compute::kFp32, 2), dropping(gpt(with), 2, Compute::kFp32, 2, 2);
+  Net plain(gpt(kSmall), 2, ValueType::kFp32, 2), dropping(gpt(with), 2, ValueType::kFp32, 2, 2);
   const Batch batch = random_tokens(2, kSmall, 8);
   EXPECT_EQ(plain.program->evaluate(*plain.memory, *plain.buffers, batch).loss_sum,
             dropping.program->evaluate(*dropping.memory, *dropping.buffers, batch).loss_sum);

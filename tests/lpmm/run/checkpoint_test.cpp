@@ -531,7 +531,7 @@ TEST(Checkpoint, ExportsDecodedValues) {
     const Trained t(preset, 2, {{"conv.weight", {7, 3, 3, 11}}, {"bias", {13}}, {"big.weight", {3, 50001}}});
     CpuDevice device(1);
     const std::string path = save(scratch, t);
-    for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
+    for (const ValueType type : {ValueType::kFp32, ValueType::kBf16}) {
       export_checkpoint(path, scratch / "out.safetensors", type, device);
       const SafetensorsFile file(scratch / "out.safetensors");
       EXPECT_EQ(file.entries().size(), 5U);
@@ -542,7 +542,7 @@ TEST(Checkpoint, ExportsDecodedValues) {
         std::vector<std::uint16_t> narrow(wide.size());
         std::vector<std::byte> expected, found(e.bytes);
         file.read(e, 0, found);
-        if (type == Compute::kFp32) {
+        if (type == ValueType::kFp32) {
           EXPECT_EQ(e.dtype, "F32");
           t.memory.decode(i, 0, wide);
           ASSERT_EQ(found.size(), 4 * wide.size());
@@ -556,7 +556,7 @@ TEST(Checkpoint, ExportsDecodedValues) {
       }
       EXPECT_EQ(file.find("bn.mean")->dtype, "F32");
     }
-    EXPECT_THROW(export_checkpoint(path, scratch / "no/such/folder.safetensors", Compute::kFp32, device),
+    EXPECT_THROW(export_checkpoint(path, scratch / "no/such/folder.safetensors", ValueType::kFp32, device),
                  RunError);
   }
 }
@@ -599,7 +599,7 @@ TEST(Checkpoint, TheSumOfTwoTermsIsExported) {
     const Trained t(policy, 2, tensors);
     const std::string path = save(scratch, t);
     CpuDevice device(1);
-    export_checkpoint(path, scratch / "out.safetensors", Compute::kFp32, device);
+    export_checkpoint(path, scratch / "out.safetensors", ValueType::kFp32, device);
     const SafetensorsFile file(scratch / "out.safetensors");
     EXPECT_EQ(file.entries().size(), 5U);
     for (int i = 0; i < 3; ++i) {

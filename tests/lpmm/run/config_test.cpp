@@ -162,7 +162,7 @@ TEST(Config, CommandLineWinsInOrder) {
   EXPECT_EQ(c.train.batch, 64);
   EXPECT_EQ(c.train.steps, 3);
   EXPECT_EQ(c.train.epochs, 2);
-  EXPECT_EQ(c.train.compute, Compute::kFp32);  // a bare word
+  EXPECT_EQ(c.train.compute, ValueType::kFp32);  // a bare word
   EXPECT_EQ(c.schedule.milestones.size(), 2U);
 }
 
@@ -381,6 +381,15 @@ TEST(Config, OtherWordsFindTheirKeys) {
     EXPECT_TRUE(std::any_of(all.begin(), all.end(), [&, k = key](const ConfigKey& c) { return c.name == k; }))
         << word << " is said to mean " << key;
   }
+}
+
+// A key that has another name now means the same under its old one.
+TEST(Config, OldKeysStillMeanTheSame) {
+  const RunConfig config = parse("[model]\nname = 'llama'\nunturned_every = 4\n");
+  EXPECT_EQ(config.model.integer("nope_every"), 4);
+  EXPECT_NE(to_toml(config).find("nope_every = 4"), std::string::npos);
+  EXPECT_THROW(parse("[model]\nname = 'llama'\nunturned_every = 4\nnope_every = 4\n"), UsageError);
+  EXPECT_THROW(parse("[model]\nname = 'llama'\nunturned_every = 1001\n"), UsageError);
 }
 
 // Any text can be evaluated and any prompt typed where the run names no text of its own.

@@ -117,7 +117,7 @@ class TinyModel : public Model {
     memory.initialize(0, 0, weight);
     memory.initialize(1, 0, bias);
   }
-  std::unique_ptr<Program> build(int, Compute, Device&, int = 0) const override {
+  std::unique_ptr<Program> build(int, ValueType, Device&, int = 0) const override {
     if (hooks_.built) hooks_.built();
     return std::make_unique<TinyProgram>(hooks_);
   }

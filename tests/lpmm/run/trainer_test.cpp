@@ -693,7 +693,7 @@ TEST(TrainStep, AnErrorLeavesTheStep) {
     ModelMemory memory(model.tensors(), make_policy("fp32"), setup.config.optimizer, 1, 2, device);
     model.initialize(memory, 1, {});
     Buffers buffers(model.buffers(), device);
-    const auto program = model.build(8, Compute::kFp32, device);
+    const auto program = model.build(8, ValueType::kFp32, device);
     StepOptions options = {.step = 1, .learning_rate = 0.01};
     if (breaks) {
       Prefetcher batches(*data, {2, 16, 2, false}, 0, 0);

@@ -13,12 +13,12 @@
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 
-LPMM_HD float load_any(Compute type, const void* p, std::int64_t i) {
-  return type == Compute::kFp32 ? static_cast<const float*>(p)[i]
-                                : bf16_to_float(static_cast<const std::uint16_t*>(p)[i]);
+LPMM_HD float load_any(ValueType type, const void* p, std::int64_t i) {
+  return type == ValueType::kFp32 ? static_cast<const float*>(p)[i]
+                                  : bf16_to_float(static_cast<const std::uint16_t*>(p)[i]);
 }
-LPMM_HD void store_any(Compute type, void* p, std::int64_t i, float v) {
-  if (type == Compute::kFp32) {
+LPMM_HD void store_any(ValueType type, void* p, std::int64_t i, float v) {
+  if (type == ValueType::kFp32) {
     static_cast<float*>(p)[i] = v;
   } else {
     static_cast<std::uint16_t*>(p)[i] = float_to_bf16(v);
@@ -27,7 +27,7 @@ LPMM_HD void store_any(Compute type, void* p, std::int64_t i, float v) {
 
 // Rows of one head of one sequence: row r begins at value `at` + r * stride.
 struct HeadRows {
-  Compute type = Compute::kFp32;
+  ValueType type = ValueType::kFp32;
   const void* values = nullptr;
   std::int64_t at = 0, stride = 0, rows = 0;
   int width = 0;
@@ -115,7 +115,7 @@ struct AttentionGradient : AttentionBackward {
 inline bool is_for_tensor_cores(const AttentionShape& s, std::initializer_list<const void*> values) {
   bool is_aligned = s.head_width % 8 == 0;
   for (const void* p : values) is_aligned = is_aligned && reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
-  return s.type == Compute::kBf16 && s.head_width <= 128 && is_aligned;
+  return s.type == ValueType::kBf16 && s.head_width <= 128 && is_aligned;
 }
 void attend_on_tensor_cores(const Attention& a, Stream stream);
 void differentiate_on_tensor_cores(const AttentionGradient& a, Stream stream);

@@ -141,7 +141,7 @@ struct FromColumns {
 
 class CudaConvolution final : public Convolution {
  public:
-  CudaConvolution(CudaDevice& device, const ConvShape& s, Compute type)
+  CudaConvolution(CudaDevice& device, const ConvShape& s, ValueType type)
       : device_(device),
         shape_(s),
         type_(type),
@@ -189,7 +189,7 @@ class CudaConvolution final : public Convolution {
 
   CudaDevice& device_;
   ConvShape shape_;
-  Compute type_;
+  ValueType type_;
   bool is_pointwise_;
   std::int64_t pixels_, taps_, depth_, chunk_;
 };
@@ -262,7 +262,7 @@ void CudaConvolution::backward(const void* x, const float* weights, const void* 
 
 void CudaConvolution::data_gradient(const std::byte* dy, std::int64_t images, void* dx, bool accumulate,
                                     void* scratch) const {
-  const bool direct = is_pointwise_ && type_ == Compute::kFp32;
+  const bool direct = is_pointwise_ && type_ == ValueType::kFp32;
   auto* const columns = reinterpret_cast<float*>(at(scratch, columns_at()));
   device_.matmul({.m = images * pixels_,
                   .n = depth_,
@@ -291,7 +291,7 @@ void CudaConvolution::data_gradient(const std::byte* dy, std::int64_t images, vo
 
 }  // namespace
 
-std::unique_ptr<Convolution> CudaDevice::convolution(const ConvShape& shape, Compute type) {
+std::unique_ptr<Convolution> CudaDevice::convolution(const ConvShape& shape, ValueType type) {
   if (has_tensor_cores_ && fits_tensor_cores(shape, type)) return convolution_on_tensor_cores(*this, shape);
   return std::make_unique<CudaConvolution>(*this, shape, type);
 }

@@ -28,7 +28,7 @@ void PositionTable::decode(const RunState& run, std::int32_t* ids, std::byte* ro
 }
 
 // Position t: its rows in all sequences.
-void PositionTable::fold(RunState& run, Compute compute, const std::byte* gradient, std::int64_t rows,
+void PositionTable::fold(RunState& run, ValueType compute, const std::byte* gradient, std::int64_t rows,
                          const RowLists& host, const RowCopies& copies, float* sums) const {
   const std::int64_t sequences = rows / length_;
   for (std::int64_t t = 0; t < length_; ++t) {

@@ -22,7 +22,7 @@ class PositionTable {
   // device. Throws RunError where a text is longer than the context.
   void decode(const RunState& run, std::int32_t* ids, std::byte* room, float* out) const;
   // Folds the gradient of `rows` positions of all sequences.
-  void fold(RunState& run, Compute compute, const std::byte* gradient, std::int64_t rows,
+  void fold(RunState& run, ValueType compute, const std::byte* gradient, std::int64_t rows,
             const RowLists& host, const RowCopies& copies, float* sums) const;
 
  private:

@@ -82,8 +82,8 @@ Value rotary_angles(ProgramBuilder& b, const RotaryConfig& config, int length) {
                   {});
 }
 
-Value rotary(ProgramBuilder& b, Value x, Value angles, int heads, int turned) {
-  const kernels::RotaryShape shape{b.rows(x), x.width, heads, turned, x.channels / heads, b.compute()};
+Value rotary(ProgramBuilder& b, Value x, Value angles, int heads, int rotated) {
+  const kernels::RotaryShape shape{b.rows(x), x.width, heads, rotated, x.channels / heads, b.compute()};
   return b.add_op(std::make_unique<RotaryOp>(shape), {x, angles}, b.add_value(x.height, x.width, x.channels),
                   {angles.id});
 }

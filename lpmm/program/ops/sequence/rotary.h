@@ -5,7 +5,7 @@
 
 namespace lpmm {
 
-// Value i of a head of d and value i + d / 2 are turned by position * theta^(-2 i / d), at a frequency that
+// Value i of a head of d and value i + d / 2 are rotated by position * theta^(-2 i / d), at a frequency that
 // may be scaled for contexts longer than the model was trained for: by 1 / factor, or as Llama 3 does, where
 // what turns often within the original context stays, what does not is scaled, and what is between changes
 // smoothly.
@@ -22,7 +22,7 @@ std::vector<double> rotary_frequencies(const RotaryConfig& config);
 
 // Cosines and sines for sequences of `length` positions, for all calls of rotary().
 Value rotary_angles(ProgramBuilder& b, const RotaryConfig& config, int length);
-// The first `turned` of `heads` heads of the channels turned, the others as they are.
-Value rotary(ProgramBuilder& b, Value x, Value angles, int heads, int turned);
+// The first `rotated` of `heads` heads of the channels rotated, the others as they are.
+Value rotary(ProgramBuilder& b, Value x, Value angles, int heads, int rotated);
 
 }  // namespace lpmm

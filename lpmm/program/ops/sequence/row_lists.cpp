@@ -45,7 +45,7 @@ TokenRows::TokenRows(Device& device, const std::vector<std::int32_t>& tokens, co
   groups_ = on_device(device, host, count, copies);
 }
 
-void TokenRows::sum(Device& device, Compute compute, std::int64_t width, const std::byte* x,
+void TokenRows::sum(Device& device, ValueType compute, std::int64_t width, const std::byte* x,
                     std::int64_t begin, std::int64_t end, float* out) const {
   const auto first_from = [&](std::int64_t row) {
     return std::lower_bound(targets_, targets_ + groups_.count, row) - targets_;

@@ -38,7 +38,7 @@ class TokenRows {
   std::int32_t token(std::int64_t i) const { return targets_[i]; }  // rising
   // out <- elements begin, ..., end - 1 of the gradient of an embedding (tokens, width) whose output has the
   // gradient `x`.
-  void sum(Device& device, Compute compute, std::int64_t width, const std::byte* x, std::int64_t begin,
+  void sum(Device& device, ValueType compute, std::int64_t width, const std::byte* x, std::int64_t begin,
            std::int64_t end, float* out) const;
 
  private:

@@ -40,7 +40,7 @@ class AddSinusoidsOp : public Op {
       const std::int64_t n = std::min(panel_, rows_ - first);
       const std::int64_t at = first * width_ * value_bytes(plan->compute);
       device.to_float(plan->compute, n * width_, data(run, inputs[0]) + at, f.rows);
-      device.scale({{Compute::kFp32, n * width_}, factor_, f.rows, f.rows});
+      device.scale({{ValueType::kFp32, n * width_}, factor_, f.rows, f.rows});
       device.embedding_forward(
           {plan->compute, width_, length_, first, n, f.rows, f.table, data(run, output) + at});
     }

@@ -23,7 +23,7 @@ class TokenLossOp : public Op {
  public:
   bool is_pure() const override { return false; }
   // `bias`: a tensor, -1: none.
-  TokenLossOp(std::int64_t rows, Compute compute, std::int64_t length, std::int64_t width,
+  TokenLossOp(std::int64_t rows, ValueType compute, std::int64_t length, std::int64_t width,
               std::int64_t vocabulary, TensorUse weight, int bias, const TokenLossConfig& config,
               const PanelSizes& sizes)
       : rows_(rows),
@@ -123,7 +123,7 @@ class TokenLossOp : public Op {
       for (std::size_t i = embeddings.size(); i-- > 0;) {
         tokens[i].sum(device, plan->compute, width_, gradient(run, embeddings[i].output), first * width_,
                       (first + columns) * width_, b.added);
-        device.copy_or_add({Compute::kFp32, columns * width_}, b.added, sum, true);
+        device.copy_or_add({ValueType::kFp32, columns * width_}, b.added, sum, true);
       }
       folder.fold(first, columns);
     });
@@ -245,7 +245,7 @@ class TokenLossOp : public Op {
   Backward lay_out_backward(Pieces& p) const {
     std::byte* panel = p.take(weight_.panel_bytes());
     const Logits logits = logits_room(p);
-    const bool in_place = plan->compute == Compute::kFp32;
+    const bool in_place = plan->compute == ValueType::kFp32;
     void* const logit_gradients =
         in_place ? logits.values : static_cast<void*>(p.take(2 * rows_ * weight_.panel_rows()));
     float* const dx = p.floats(std::max(rows_ * width_, gathers >= 0 ? weight_.gradient_floats() : 0));
