@@ -118,9 +118,10 @@ std::string with_named_numbers(std::string text) {
 }
 
 Json read_json(const std::string& path, std::uint64_t limit) {
+  const std::string text = read_text(path, limit);
   try {
-    return parse_json(with_named_numbers(read_text(path, limit)));
-  } catch (const Json::exception& e) {
+    return parse_json(with_named_numbers(text));
+  } catch (const std::exception& e) {
     throw RunError(fmt::format("{}: {}", path, error_text(e)));
   }
 }

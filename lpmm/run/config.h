@@ -80,9 +80,9 @@ struct ConfigOptions {
   const FamilyList* families = nullptr;    // the models that there are; needed
 };
 
-// --preset replaces the file's specs per role, error feedback and min_elements, not its overrides; --set
-// takes TOML values and bare words. Throws UsageError with file, line, key, what was expected and the nearest
-// known key.
+// --preset, or --set memory.preset, replaces the file's specs per role, error feedback and min_elements, not
+// its overrides; --set takes TOML values and bare words. Throws UsageError with file, line, key, what was
+// expected and the nearest known key.
 RunConfig load_config(const std::string& path, const ConfigOptions& options);
 // The same from text; `name` stands for the file in messages, and beside a config.toml there may be a run.
 RunConfig parse_config(const std::string& text, const std::string& name, const ConfigOptions& options);

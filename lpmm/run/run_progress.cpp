@@ -111,7 +111,9 @@ std::string change_of_machine(const Json& saved, const Device& device) {
                                                 : of[key].dump();
   };
   Json now = computed_by(device);
-  if (!now.contains("simd")) now["simd"] = "none";
+  for (const auto& [key, value] : before->items()) {
+    if (!now.contains(key)) now[key] = "none";
+  }
   for (const auto& [key, value] : now.items()) {
     const std::string was = text(*before, key), is = text(now, key);
     if (was != is) changes.push_back(fmt::format("{} was {} and is {} now", key, was, is));

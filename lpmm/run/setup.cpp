@@ -79,7 +79,14 @@ Setup open_data(const RunConfig& given, const Setup& other) {
   const bool is_same = data.set == known.set && data.text == known.text && data.cosine == known.cosine &&
                        data.test_file == known.test_file && data.source == known.source &&
                        data.target == known.target && given.train.init == other.config.train.init;
-  if (!is_same || other.task->tokenizer() == nullptr) return open_data(given);  // images are not read yet
+  // Ends of pairs that are said lie in the data.
+  const auto agrees = [&](std::string_view key) {
+    const int said = setup.config.model.integer(key);
+    return said < 0 || said == other.config.model.integer(key);
+  };
+  const bool ends_agree = !task_of(setup.config.model).translates || (agrees(kStart) && agrees(kEnd));
+  if (!is_same || !ends_agree || other.task->tokenizer() == nullptr)
+    return open_data(given);  // images are not read yet
   setup.task = other.task;
   fit(setup);
   setup.size.bytes = other.size.bytes;  // with the tokenizer

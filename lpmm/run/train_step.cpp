@@ -1,6 +1,7 @@
 #include "lpmm/run/train_step.h"
 
 #include <chrono>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,7 +29,8 @@ StepResult train_step(Program& program, ModelMemory& memory, Buffers& buffers, P
   Step step = memory.begin_step(options);
   buffers.begin();
   const Share share = step.share();
-  for (int k = share.first; k < share.first + share.count; ++k) {
+  if (share.count != memory.microbatches()) throw std::logic_error("train_step: batches know no share");
+  for (int k = 0; k < share.count; ++k) {
     const Batch& batch = batches.next();
     result.data_seconds += lap(clock);
     losses.push_back(program.train(memory, step, buffers, batch, k));

@@ -60,7 +60,7 @@ std::span<const InstructionSet> instruction_sets() {
 #if HWY_TARGETS & HWY_AVX2
     if (has_avx2()) sets.push_back(N_AVX2::instruction_set());
 #endif
-#if HWY_TARGETS & HWY_NEON
+#if HWY_TARGETS & HWY_NEON  // no loop uses its AES, so that every 64-bit ARM runs it
     sets.push_back(N_NEON::instruction_set());
 #endif
     sets.push_back({&scalar_tile_kernels(), &scalar_rule_loops()});
