@@ -120,8 +120,10 @@ class UnitUpdate {
   // By a block.
   LPMM_DEVICE static void make_tables(SoftTable* tables, int thread) {
     if constexpr (A::kCoding == Coding::kSoftsign || M::kCoding == Coding::kSoftsign) {
-      const int table = thread / kTableThreads, bits = table == 0 ? A::kBits : M::kBits;
-      if (table < kSoftTables) make_soft_table(tables[table], thread % kTableThreads, bits);
+      constexpr int kOfA = A::kCoding == Coding::kSoftsign ? A::kBits : 0,
+                    kOfM = M::kCoding == Coding::kSoftsign ? M::kBits : 0;
+      const int table = thread / kTableThreads, bits = table == 0 ? kOfA : kOfM;
+      if (table < kSoftTables && bits > 0) make_soft_table(tables[table], thread % kTableThreads, bits);
       __syncthreads();
     }
   }
