@@ -120,10 +120,9 @@ class UnitUpdate {
   // By a block.
   LPMM_DEVICE static void make_tables(SoftTable* tables, int thread) {
     if constexpr (A::kCoding == Coding::kSoftsign || M::kCoding == Coding::kSoftsign) {
-      constexpr int kOfA = A::kCoding == Coding::kSoftsign ? A::kBits : 0,
-                    kOfM = M::kCoding == Coding::kSoftsign ? M::kBits : 0;
-      const int table = thread / kTableThreads, bits = table == 0 ? kOfA : kOfM;
-      if (table < kSoftTables && bits > 0) make_soft_table(tables[table], thread % kTableThreads, bits);
+      const int table = thread / kTableThreads, bits = table == 0 ? A::kBits : M::kBits;
+      const bool is_soft = (table == 0 ? A::kCoding : M::kCoding) == Coding::kSoftsign;
+      if (is_soft && table < kSoftTables) make_soft_table(tables[table], thread % kTableThreads, bits);
       __syncthreads();
     }
   }
