@@ -3,7 +3,7 @@
 # What an embedding program includes, and all that this includes, as <lpmm/...>: no folder of the program's hides it.
 set(headers lpmm/memory/packed_vector.h lpmm/memory/model_memory.h lpmm/base/error.h lpmm/version.h)
 if(NOT LPMM_PACKED_ONLY)
-  list(APPEND headers kernels/device.h kernels/cuda/gpu/gpu.h)  # open a GPU
+  list(APPEND headers kernels/device.h)  # opens a GPU
 endif()
 set(at 0)
 list(LENGTH headers count)

@@ -272,7 +272,6 @@ bool Step::failed() const {
   return state().failed;
 }
 void Step::fail(const std::string& why) {
-  state().waiting.clear();  // they are dropped with the step, and their memory may be gone
   if (!failed()) state().failure = why;
   state().failed = true;
 }
