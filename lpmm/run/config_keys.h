@@ -99,15 +99,27 @@ void visit_data(Visitor& v, Config& c) {
   v.integer("draw_seed", c.data.draw_seed, 0, kAnyWhole, "drawn: seed of the images");
   v.integer("side", c.data.side, kImageSide, kMostImageSide, "drawn: pixels of a side, a multiple of 32");
   v.text("path", c.data.text.path,
-         "text: file of text or of tokens; empty: licence texts of a Debian system. images: file or folder. "
-         "sentences: folder of train.tsv and dev.tsv. pairs: folder of train.SOURCE, train.TARGET, dev...");
+         "text: file of text or of tokens, or a folder of .txt and .md; empty: licence texts of a Debian "
+         "system. images: file or folder. "
+         "sentences: a .csv, .tsv, .jsonl or .json, or a folder of train and dev. pairs: folder of "
+         "train.SOURCE, train.TARGET, dev...");
+  v.text("test_path", c.data.text.test_path,
+         "text, sentences: the file to test on; empty: a part of data.path, or for sentences the file that "
+         "data.test_file names");
+  v.text(
+      "columns", c.data.text.columns,
+      "sentences: the columns to read, \"TEXT,LABEL\" or \"TEXT,TEXT,LABEL\"; empty: those of usual names, "
+      "as text and label");
   v.text("tokenizer", c.data.text.tokenizer,
          "text: characters, bytes, words, gpt2, or a tokenizer.json, vocab.txt or .model; not given: bytes "
          "without a path. sentences: tokenizer.json or vocab.txt. pairs: one of both languages, with an end, "
          "or a folder of Marian's");
   v.text("tokenizer_folder", c.data.text.folder, "gpt2: folder of encoder.json and vocab.bpe");
   v.integer("words", c.data.text.words, 0, 1 << 24, "words: the most frequent, with <unk> and <eos>; 0: all");
-  v.number("validation_share", c.data.text.validation_share, 0, 1, "text: share at the end kept for tests");
+  v.number("validation_share", c.data.text.validation_share, 0, 1,
+           "share kept for tests where no file is: of a text its end, of sentences rows that are drawn");
+  v.boolean("blocks", c.data.text.blocks,
+            "text: each block of data.length tokens once per epoch, in place of windows drawn anywhere");
   v.integer("length", c.data.text.length, 0, 1 << 20,
             "text: tokens of a sequence; sentences: the most that are read of one; pairs: the most that one "
             "may have; 0: model.context");
@@ -150,6 +162,9 @@ void visit_optimizer(Visitor& v, Config& c) {
   v.learning_rate(c.optimizer, 0, kMostScalar, "the schedule's peak");
   v.number("weight_decay", c.optimizer.weight_decay, 0, kMostScalar,
            "pull of every parameter to 0; the rule says what it is added to");
+  v.boolean("decay_vectors", c.optimizer.decay_vectors,
+            "weight decay is also of tensors with one dimension, as norms and biases; false: as Trainer of "
+            "transformers and timm have it");
   v.settings(c.optimizer);
   v.number("clip_norm", c.optimizer.clip_norm, 0, kMostScalar,
            "most that the gradient's norm may be; 0: any");
