@@ -96,10 +96,14 @@ void visit_data(Visitor& v, Config& c) {
   v.boolean("augment", c.data.augment, "images: pad by 4, crop, flip");
   v.integer("train_images", c.data.train_images, 1, 10'000'000, "drawn: images to train on");
   v.integer("test_images", c.data.test_images, 1, 10'000'000, "drawn: images to test on");
-  v.integer("draw_seed", c.data.draw_seed, 0, kAnyWhole, "drawn: seed of the images");
-  v.integer("side", c.data.side, kImageSide, kMostImageSide, "drawn: pixels of a side, a multiple of 32");
+  v.integer("draw_seed", c.data.draw_seed, 0, kAnyWhole,
+            "drawn: seed of the images; pictures without a test folder: of the share");
+  v.integer(
+      "side", c.data.side, kImageSide, kMostImageSide,
+      "pixels of a side: drawn: a multiple of 32; a folder of pictures: 32 stands for what train.init says");
   v.text("path", c.data.text.path,
-         "text: file of text or of tokens; empty: licence texts of a Debian system. images: file or folder. "
+         "text: file of text or of tokens; empty: licence texts of a Debian system. images: file, folder of "
+         "pictures (CLASS/, or train/CLASS/ and test/CLASS/) or .csv of file and label. "
          "sentences: folder of train.tsv and dev.tsv. pairs: folder of train.SOURCE, train.TARGET, dev...");
   v.text("tokenizer", c.data.text.tokenizer,
          "text: characters, bytes, words, gpt2, or a tokenizer.json, vocab.txt or .model; not given: bytes "
@@ -107,7 +111,8 @@ void visit_data(Visitor& v, Config& c) {
          "or a folder of Marian's");
   v.text("tokenizer_folder", c.data.text.folder, "gpt2: folder of encoder.json and vocab.bpe");
   v.integer("words", c.data.text.words, 0, 1 << 24, "words: the most frequent, with <unk> and <eos>; 0: all");
-  v.number("validation_share", c.data.text.validation_share, 0, 1, "text: share at the end kept for tests");
+  v.number("validation_share", c.data.text.validation_share, 0, 1,
+           "share kept for tests: text: at the end; pictures without a test folder: of each class");
   v.integer("length", c.data.text.length, 0, 1 << 20,
             "text: tokens of a sequence; sentences: the most that are read of one; pairs: the most that one "
             "may have; 0: model.context");

@@ -1,0 +1,46 @@
+// Tables: files of rows whose columns have names, as people keep examples in. Each may be compressed (.gz).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lpmm {
+
+struct Table {
+  struct Row {
+    std::int64_t line;               // of the file, where it begins, from 1
+    std::vector<std::string> cells;  // in UTF-8, one per column; spaces around them are left out
+  };
+  std::string path;                // of the file
+  std::vector<std::string> names;  // of the columns, in order; empty where the file names none
+  std::vector<std::string> lists;  // names that hold lists and objects, which are no cells (JSON)
+  std::vector<Row> rows;           // those that hold something
+
+  // The place of a column, as its name is written or else in other case; -1: there is none.
+  int place_of(std::string_view name) const;
+  // Throws RunError("PATH: line N WHY").
+  [[noreturn]] void refuse(const Row& row, std::string_view why) const;
+};
+
+// What the names of tables end with, in the order in which they are looked for.
+inline constexpr std::string_view kTableEndings[] = {".tsv", ".csv", ".jsonl", ".json"};
+
+// Whether a file has such a name, .gz after it or not.
+bool is_table(std::string_view path);
+// The table whose name is `stem` and one of these endings; empty where there is none. `stem` has its folder.
+std::string find_table(const std::string& stem);
+
+// .csv: cells between commas, or semicolons or tabs where the first line has no comma, with quotes as RFC
+// 4180 has them. .tsv: tabs; a cell in quotes ends on its line, and any other quote is text. The first line
+// has names. .jsonl: an object per line; .json: a list of objects; what is missing or null is an empty cell.
+// Throws RunError naming file and line for what is none of these, is no UTF-8, or is over 1 GB.
+Table read_table(const std::string& path);
+
+// Tabs alone, where quotes are text, as GLUE's files are. Rows may be of any length. `has_names`: the first
+// line is no row.
+Table read_plain_tsv(const std::string& path, bool has_names);
+
+}  // namespace lpmm

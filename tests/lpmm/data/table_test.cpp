@@ -1,0 +1,103 @@
+// Tables that people bring: CSV, TSV, JSON.
+#include "lpmm/data/table.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "tests/lpmm/said.h"
+#include "tests/lpmm/scratch.h"
+
+namespace lpmm {
+namespace {
+
+using Cells = std::vector<std::string>;
+
+class TableTest : public testing::Test {
+ protected:
+  Table read(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+    return read_table(folder_ / name);
+  }
+  void expect_refused(const std::string& name, const std::string& text, const char* part) const {
+    const std::string what = said([&] { read(name, text); });
+    EXPECT_NE(what.find(part), std::string::npos) << what;
+  }
+  Scratch folder_;
+};
+
+TEST_F(TableTest, QuotesHoldWhatSeparatesCells) {
+  const Table table =
+      read("a.csv",
+           "\xEF\xBB\xBFtext,label\r\n\"good, \"\"fine\"\"\",pos\r\n\r\n\"two\nlines\" ,neg\n plain , x ");
+  EXPECT_EQ(table.names, (Cells{"text", "label"}));
+  ASSERT_EQ(table.rows.size(), 3U);
+  EXPECT_EQ(table.rows[0].cells, (Cells{"good, \"fine\"", "pos"}));
+  EXPECT_EQ(table.rows[1].cells, (Cells{"two\nlines", "neg"}));
+  EXPECT_EQ(table.rows[2].cells, (Cells{"plain", "x"}));
+  EXPECT_EQ(table.rows[0].line, 2);
+  EXPECT_EQ(table.rows[1].line, 4);
+  EXPECT_EQ(table.rows[2].line, 6);
+  EXPECT_EQ(table.place_of("label"), 1);
+  EXPECT_EQ(table.place_of("TEXT"), 0);
+  EXPECT_EQ(table.place_of("none"), -1);
+}
+
+TEST_F(TableTest, TheFirstLineSaysWhatSeparates) {
+  EXPECT_EQ(read("a.csv", "text;label\na, b;1\n").rows[0].cells, (Cells{"a, b", "1"}));
+  EXPECT_EQ(read("a.csv", "\"a;b\",label\nx;y,1\n").rows[0].cells, (Cells{"x;y", "1"}));
+  EXPECT_EQ(read("a.csv", "text\tlabel\na, b\t1\n").rows[0].cells, (Cells{"a, b", "1"}));
+}
+
+TEST_F(TableTest, InATabSeparatedFileAQuoteMayBeText) {
+  const Table table =
+      read("a.tsv", "text\tlabel\n\"Hello\" he said\t1\n\"a \"\"b\"\"\"\t2\n\"open\t3\na\"b\t4\n");
+  EXPECT_EQ(table.rows[0].cells[0], "\"Hello\" he said");
+  EXPECT_EQ(table.rows[1].cells[0], "a \"b\"");
+  EXPECT_EQ(table.rows[2].cells[0], "\"open");
+  EXPECT_EQ(table.rows[3].cells[0], "a\"b");
+  std::ofstream(folder_ / "g.tsv") << "\"x\"\t1\t2\ny\n";
+  const Table plain = read_plain_tsv(folder_ / "g.tsv", false);
+  EXPECT_EQ(plain.rows[0].cells, (Cells{"\"x\"", "1", "2"}));
+  EXPECT_EQ(plain.rows[1].cells, (Cells{"y"}));
+  EXPECT_TRUE(plain.names.empty());
+}
+
+TEST_F(TableTest, ObjectsAreRows) {
+  const char* lines =
+      "{\"text\": \" a\\nb\", \"label\": 3, \"tags\": [1]}\n\n{\"label\": true, \"more\": null, \"text\": "
+      "\"c\"}\n";
+  const Table table = read("a.jsonl", lines);
+  EXPECT_EQ(table.names, (Cells{"text", "label", "more"}));
+  EXPECT_EQ(table.lists, (Cells{"tags"}));
+  EXPECT_EQ(table.rows[0].cells, (Cells{"a\nb", "3", ""}));
+  EXPECT_EQ(table.rows[1].cells, (Cells{"c", "true", ""}));
+  EXPECT_EQ(table.rows[1].line, 3);
+  EXPECT_EQ(read("a.json", "[{\"text\": \"a\", \"label\": 0.5}]").rows[0].cells, (Cells{"a", "0.5"}));
+}
+
+TEST_F(TableTest, WhatIsWrongIsNamedWithItsLine) {
+  expect_refused("a.csv", "text,label\ngood, fine,pos\n", "line 2 has 3 cells, but the first line names 2");
+  expect_refused("a.csv", "text,label\ngood, fine,pos\n", "a text with a , in it stands in quotes");
+  expect_refused("a.csv", "text,label\na,1\nb\n", "line 3 has 1 cells");
+  expect_refused("a.csv", "text,label\na,1\n\"b,1\nc,2\n", "line 3 opens a quote that nothing closes");
+  expect_refused("a.csv", "text,label\n\"b\"c,1\n", "line 2 has a quote within a cell in quotes");
+  expect_refused("a.csv", "text,label\na,1\n\xFF,2\n", "line 3 is not UTF-8 from byte 0");
+  expect_refused("a.csv", "\n \n", "is empty");
+  expect_refused("a.jsonl", "{\"a\": 1}\n[1]\n", "line 2 is no JSON object");
+  expect_refused("a.jsonl", "{\"a\": 1}\n{\"a\"\n", "line 2 is no JSON: ");
+  expect_refused("a.jsonl", "{\"a\": 1, \"a\": 2}\n", "line 1 is no JSON: ");
+  expect_refused("a.json", "{\"a\": 1}", "is no list of objects");
+}
+
+TEST_F(TableTest, NamesSayWhatIsATable) {
+  EXPECT_TRUE(is_table("a.csv.gz"));
+  EXPECT_FALSE(is_table("a.csv.zip"));
+  EXPECT_EQ(find_table(folder_ / "train"), "");
+  read("train.json", "[]");
+  read("train.csv", "a\n1\n");
+  EXPECT_EQ(find_table(folder_ / "train"), folder_ / "train.csv");
+}
+
+}  // namespace
+}  // namespace lpmm
