@@ -23,6 +23,7 @@
 #include "experiments/commands/setup/help.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/exit_code.h"
+#include "lpmm/base/interrupt.h"
 #include "lpmm/base/terminal.h"
 #include "lpmm/base/text.h"
 #include "lpmm/files/files.h"
@@ -111,7 +112,7 @@ void add_commands(CLI::App& program, lpmm::Action& action) {
       {"Runs",
        {add_train_command, add_watch_command, add_eval_command, add_report_command, add_plot_command}},
       {"Checkpoints", {add_inspect_command, add_export_command, add_import_command}},
-      {"Language models",
+      {"Trained models",
        {add_sample_command, add_logits_command, add_classify_command, add_embed_command,
         add_translate_command}},
       {"Comparisons and experiments", {add_sweep_command, add_experiment_command, add_ablate_command}},
@@ -209,6 +210,8 @@ int main(int argc, char** argv) {
     return code;
   } catch (const lpmm::UsageError& error) {
     return complain(error.what(), kBadUsage);
+  } catch (const lpmm::Interrupted&) {
+    return complain("interrupted; no file is left half written", lpmm::kInterrupted);
   } catch (const std::bad_alloc&) {
     return complain("not enough memory; `lpmm plan` says what a run needs", kRunFailed);
   } catch (const std::system_error& error) {

@@ -25,7 +25,7 @@ python3 tests/readme.py --pictures runs/readme/pictures
 """
 STAND_INS = [
     (r"\bCONFIG\b", "gpt_tiny_embedded"), (r"train\.epochs=10", "train.epochs=2 --set checkpoint.every_steps=100"), (r"\bSmolLM2-135M/", "tests/golden/llama_tiny"),
-    (r"\bpack-images DIR\b", "pack-images runs/readme/pictures"), (r"\bCOMMAND\b", "train"), (r"~/lpmm\b", "runs/readme/prefix"),
+    (r"\bdata\.path=DIR\b", "data.path=runs/readme/pictures --set train.batch=8 --set train.steps=2"), (r"\bphoto\.jpg\b", "runs/readme/pictures/test/dark/0.png"), (r"\bCOMMAND\b", "train"), (r"~/lpmm\b", "runs/readme/prefix"),
     (r"--gtest_filter=NAME", "--gtest_filter='Spec.*'"), (r"frontier --parts NAME", "frontier --quick --parts image --out runs/readme/frontier"),
     (r"FILE\.toml --out DIR", "runs/readme/grid.toml --quick --out runs/readme/grid"), (r"\bFILE\.toml\b", "runs/readme/grid.toml"),
     (r"experiments/results/frontier/NAME", "runs/readme/frontier/image"), (r"model\.name=NAME", "model.name=resnet20"),

@@ -13,6 +13,7 @@
 
 #include <jpeglib.h>
 
+#include "experiments/pack/formats.h"
 #include "lpmm/base/error.h"
 
 namespace lpmm {
@@ -223,14 +224,23 @@ DecodedPicture decode_png(std::span<const std::uint8_t> file, const std::string&
 }
 
 // ---- sizes -----------------------------------------------------------------------------------------------
+// Keys 1981, of a = -1/2.
+double cubic(double x) {
+  constexpr double kA = -0.5;
+  if (x < 1) return ((kA + 2) * x - (kA + 3)) * x * x + 1;
+  return x < 2 ? (((x - 5) * x + 8) * x - 4) * kA : 0;
+}
+
 // For each of `out` places from `first` on, of `scaled` in all: what it takes from `size` places in a row, as
 // the first of them and weights that add up to 1.
 struct SourceShare {
   std::ptrdiff_t first;
   std::vector<double> weights;
 };
-std::vector<SourceShare> shares_of(int size, int scaled, int first, int out) {
-  const double ratio = static_cast<double>(size) / scaled, reach = std::max(ratio, 1.0);
+std::vector<SourceShare> shares_of(int size, int scaled, int first, int out, Interpolation interpolation) {
+  const bool is_bicubic = interpolation == Interpolation::kBicubic;
+  const double ratio = static_cast<double>(size) / scaled, unit = std::max(ratio, 1.0),
+               reach = is_bicubic ? 2 * unit : unit;
   std::vector<SourceShare> all;
   for (int i = first; i < first + out; ++i) {
     const double middle = (i + 0.5) * ratio;
@@ -239,7 +249,8 @@ std::vector<SourceShare> shares_of(int size, int scaled, int first, int out) {
     SourceShare share{low, {}};
     double sum = 0;
     for (int at = low; at < high; ++at) {
-      share.weights.push_back(std::max(0.0, 1 - std::abs(at + 0.5 - middle) / reach));
+      const double away = std::abs(at + 0.5 - middle) / unit;
+      share.weights.push_back(is_bicubic ? cubic(away) : std::max(0.0, 1 - away));
       sum += share.weights.back();
     }
     for (double& w : share.weights) w /= sum;
@@ -251,13 +262,11 @@ std::vector<SourceShare> shares_of(int size, int scaled, int first, int out) {
 }  // namespace
 
 DecodedPicture decode_picture(std::span<const std::uint8_t> file, const std::string& name) {
-  constexpr std::uint8_t kJpeg[] = {0xFF, 0xD8, 0xFF}, kPng[] = {0x89, 'P', 'N', 'G'};
-  const auto begins_with = [&](std::span<const std::uint8_t> magic) {
-    return file.size() >= magic.size() && std::equal(magic.begin(), magic.end(), file.begin());
-  };
-  if (begins_with(kJpeg)) return decode_jpeg(file, name);
-  if (begins_with(kPng)) return decode_png(file, name);
-  throw RunError(fmt::format("{}: is neither a JPEG nor a PNG", name));
+  const std::string_view format = picture_format(file);
+  if (format == "JPEG") return decode_jpeg(file, name);
+  if (format == "PNG") return decode_png(file, name);
+  throw RunError(fmt::format("{}: {}", name,
+                             format.empty() ? "is neither a JPEG nor a PNG" : conversion_advice(format)));
 }
 
 DecodedPicture turned(DecodedPicture p, int orientation) {
@@ -278,12 +287,13 @@ DecodedPicture turned(DecodedPicture p, int orientation) {
   return out;
 }
 
-std::vector<std::uint8_t> scaled_square(const DecodedPicture& p, int scale_to, int side) {
+std::vector<std::uint8_t> scaled_square(const DecodedPicture& p, const PictureFrame& frame) {
+  const auto [side, scale_to, as_stored, way] = frame;
   const double factor = static_cast<double>(scale_to) / std::min(p.height, p.width);
   const auto scaled = [&](int size) { return std::max(side, static_cast<int>(std::lround(size * factor))); };
   const int height = scaled(p.height), width = scaled(p.width);
-  const std::vector<SourceShare> across = shares_of(p.width, width, (width - side) / 2, side);
-  const std::vector<SourceShare> down = shares_of(p.height, height, (height - side) / 2, side);
+  const std::vector<SourceShare> across = shares_of(p.width, width, (width - side) / 2, side, way);
+  const std::vector<SourceShare> down = shares_of(p.height, height, (height - side) / 2, side, way);
   const std::ptrdiff_t first = down.front().first;
   const std::ptrdiff_t lines = down.back().first + std::ssize(down.back().weights) - first;
   std::vector<double> narrow(static_cast<std::size_t>(lines * side * 3));
@@ -295,6 +305,8 @@ std::vector<std::uint8_t> scaled_square(const DecodedPicture& p, int scale_to, i
         for (std::size_t i = 0; i < share.weights.size(); ++i) {
           narrow[static_cast<std::size_t>(to)] += share.weights[i] * from[3 * i];
         }
+        // Weights of a cubic are below 0 too.
+        narrow[static_cast<std::size_t>(to)] = std::clamp(narrow[static_cast<std::size_t>(to)], 0.0, 255.0);
       }
     }
   }

@@ -1,154 +1,150 @@
 #include "experiments/pack/pack_images.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <atomic>
 #include <filesystem>
-#include <map>
-#include <vector>
 
-#include "experiments/pack/decode.h"
-#include "experiments/pack/exif.h"
+#include "experiments/pack/framed.h"
 #include "kernels/threads/pool.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/interrupt.h"
-#include "lpmm/data/image_file.h"
-#include "lpmm/files/files.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::uint64_t kLargestPicture = std::uint64_t{1} << 28;  // bytes of a file
-
-using Classes = std::map<std::string, std::vector<std::string>>;  // names, paths of pictures
-
-// What lies in a folder, by name.
-std::vector<fs::path> listed(const fs::path& folder) {
-  std::error_code error;
-  std::vector<fs::path> all;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    if (!at->path().filename().string().starts_with('.')) all.push_back(at->path());
-  }
-  if (error) throw RunError(fmt::format("{}: cannot be read: {}", folder.string(), error.message()));
-  std::sort(all.begin(), all.end());
-  return all;
-}
-
-Classes classes_of(const fs::path& folder) {
-  Classes classes;
-  for (const fs::path& path : listed(folder)) {
-    std::error_code error;
-    if (!fs::is_directory(path, error)) {
-      throw RunError(fmt::format("{}: is no folder of a class", path.string()));
-    }
-    const std::string name = path.filename().string();
-    if (name.find('\n') != std::string::npos) {
-      throw RunError(fmt::format("{}: a class has a line break in its name", path.string()));
-    }
-    std::vector<std::string>& pictures = classes[name];
-    for (const fs::path& picture : listed(path)) pictures.push_back(picture.string());
-    if (pictures.empty()) throw RunError(fmt::format("{}: holds no pictures", path.string()));
-  }
-  if (classes.size() < 2 || classes.size() > static_cast<std::size_t>(kMostImageClasses)) {
-    throw RunError(fmt::format("{}: holds {} folders of classes, 2 to {} are read", folder.string(),
-                               classes.size(), kMostImageClasses));
-  }
-  return classes;
-}
-
-fs::path test_folder(const fs::path& folder) {
-  std::error_code error;
-  for (const char* name : {"test", "val"}) {
-    if (fs::is_directory(folder / name, error)) return folder / name;
-  }
-  throw RunError(fmt::format("{}: has no folder test, nor val", folder.string()));
-}
-
-void expect_same_classes(const Classes& train, const Classes& test, const fs::path& folder) {
-  const auto check = [&](const Classes& some, const Classes& others, const char* with, const char* without) {
-    for (const auto& [name, pictures] : some) {
-      if (others.contains(name)) continue;
-      throw RunError(
-          fmt::format("{}: class {} has {} images but no {} images", folder.string(), name, with, without));
-    }
-  };
-  check(train, test, "training", "test");
-  check(test, train, "test", "training");
-}
-
 // Decodes pictures ahead, some at once, and gives them in order.
 class Decoder {
  public:
-  Decoder(std::vector<std::string> paths, const PackOptions& options, const ProgressCall& progress)
-      : paths_(std::move(paths)), options_(options), progress_(progress), pool_(options.threads) {}
-  std::span<const std::uint8_t> next() {
-    if (at_ % kAtOnce == 0) decode_some();
-    return decoded_[static_cast<std::size_t>(at_++ % kAtOnce)];
+  Decoder(const std::vector<std::string>& paths, const PictureFrame& frame, Pool& pool, ProgressCall progress)
+      : paths_(paths), frame_(frame), pool_(pool), progress_(std::move(progress)) {}
+  const FramedPicture& next() {
+    if (at_ % kPicturesAtOnce == 0) decode_some();
+    return decoded_[static_cast<std::size_t>(at_++ % kPicturesAtOnce)];
   }
-  std::int64_t oriented() const { return oriented_; }
 
  private:
-  static constexpr std::int64_t kAtOnce = 64;
   void decode_some() {
     InterruptGuard::check();
-    const std::int64_t n = std::min(kAtOnce, std::ssize(paths_) - at_);
-    decoded_.resize(static_cast<std::size_t>(n));
-    pool_.for_each(n, [&](std::int64_t i, int) {
-      const std::string& path = paths_[static_cast<std::size_t>(at_ + i)];
-      const std::string bytes = read_text(path, kLargestPicture);
-      const std::span file(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
-      DecodedPicture picture = decode_picture(file, path);
-      const int orientation = exif_orientation(file);
-      if (orientation != 1) ++oriented_;
-      if (!options_.as_stored) picture = turned(std::move(picture), orientation);
-      decoded_[static_cast<std::size_t>(i)] = scaled_square(picture, options_.scale_to, options_.side);
-    });
-    if (progress_) progress_(at_ + n, std::ssize(paths_));
+    const std::int64_t n = std::min(kPicturesAtOnce, std::ssize(paths_) - at_);
+    decoded_ = framed_pictures(
+        std::span(paths_).subspan(static_cast<std::size_t>(at_), static_cast<std::size_t>(n)), frame_, pool_);
+    progress_(at_ + n, std::ssize(paths_));
   }
-  std::vector<std::string> paths_;
-  PackOptions options_;
-  const ProgressCall& progress_;
-  Pool pool_;
+  const std::vector<std::string>& paths_;
+  const PictureFrame frame_;
+  Pool& pool_;
+  ProgressCall progress_;
   std::int64_t at_ = 0;
-  std::atomic<std::int64_t> oriented_ = 0;
-  std::vector<std::vector<std::uint8_t>> decoded_;
+  std::vector<FramedPicture> decoded_;
 };
 
-}  // namespace
-
-Packed pack_images(const PackOptions& given, const ProgressCall& progress) {
-  PackOptions options = given;
-  if (options.scale_to == 0) options.scale_to = options.side;
+void check_pack_options(const PackOptions& options) {
   if (!options.output.ends_with(kImageFileEnding)) {
     throw UsageError(
         fmt::format("{}: the name of an image file ends in {}", options.output, kImageFileEnding));
   }
-  if (options.scale_to < options.side) {
-    throw UsageError(fmt::format("--scale-to {} is less than --size {}", options.scale_to, options.side));
+  if (options.frame.scale_to < options.frame.side) {
+    throw UsageError(
+        fmt::format("--scale-to {} is less than --size {}", options.frame.scale_to, options.frame.side));
   }
-  const fs::path folder = options.folder;
-  const Classes train = classes_of(folder / "train"), test = classes_of(test_folder(folder));
-  expect_same_classes(train, test, folder);
-  ImageFileFacts facts;
-  facts.height = facts.width = options.side;
-  facts.channels = kMostImageChannels;
-  std::vector<std::uint16_t> labels;
+}
+
+// Takes pictures out that do not decode; all are looked at for that.
+void leave_out_broken(Packed& packed, const PackOptions& options, Pool& pool, Progress& progress) {
+  PictureList& list = packed.list;
+  Decoder decoder(list.paths, options.frame, pool,
+                  pictures_per_second(progress, "looking for broken pictures"));
   std::vector<std::string> paths;
-  for (const Classes* split : {&train, &test}) {
-    std::uint16_t label = 0;
-    for (const auto& [name, pictures] : *split) {
-      if (split == &train) facts.names.push_back(name);
-      (split == &train ? facts.train : facts.test) += std::ssize(pictures);
-      labels.insert(labels.end(), pictures.size(), label++);
-      paths.insert(paths.end(), pictures.begin(), pictures.end());
+  std::vector<std::uint16_t> labels;
+  std::vector<std::int64_t> train(list.names.size()), test(list.names.size());
+  const std::int64_t trained = list.train;
+  list.train = 0;
+  for (std::size_t i = 0; i < list.paths.size(); ++i) {
+    const bool is_train = static_cast<std::int64_t>(i) < trained;
+    if (const FramedPicture& picture = decoder.next(); !picture.error.empty()) {
+      packed.broken.add(picture.error);
+      continue;
     }
+    paths.push_back(list.paths[i]);
+    labels.push_back(list.labels[i]);
+    ++(is_train ? train : test)[list.labels[i]];
+    if (is_train) ++list.train;
   }
-  Decoder decoder(std::move(paths), options, progress);
-  write_image_file(options.output, facts, labels, [&] { return decoder.next(); });
-  const auto bytes = static_cast<std::int64_t>(fs::file_size(options.output));
-  return {facts.train, facts.test, bytes, static_cast<int>(facts.names.size()), decoder.oriented()};
+  for (std::size_t c = 0; c < list.names.size(); ++c) {
+    if (train[c] > 0 && test[c] > 0) continue;
+    throw RunError(fmt::format("{}: no {} picture of class {} decodes; the first of {}: {}",
+                               options.source.path, train[c] > 0 ? "test" : "training", list.names[c],
+                               packed.broken.count, packed.broken.first));
+  }
+  list.paths = std::move(paths);
+  list.labels = std::move(labels);
+}
+
+}  // namespace
+
+Packed pack_images(const PackOptions& given, PictureList listed, Progress& progress) {
+  PackOptions options = given;
+  PictureFrame& frame = options.frame;
+  if (frame.scale_to == 0) frame.scale_to = frame.side;
+  check_pack_options(options);
+  Pool pool(options.threads);
+  Packed packed;
+  packed.list = std::move(listed);
+  const PictureList& list = packed.list;
+  if (options.source.skips_others) leave_out_broken(packed, options, pool, progress);
+  ImageFileFacts facts;
+  facts.height = facts.width = frame.side;
+  facts.channels = kMostImageChannels;
+  facts.frame = frame;
+  facts.names = list.names;
+  facts.train = list.train;
+  facts.test = std::ssize(list.paths) - list.train;
+  Decoder decoder(list.paths, frame, pool, pictures_per_second(progress, "packing"));
+  write_image_file(options.output, facts, list.labels, [&]() -> std::span<const std::uint8_t> {
+    const FramedPicture& picture = decoder.next();
+    if (!picture.error.empty()) throw RunError(picture.error);
+    if (picture.is_oriented) ++packed.oriented;
+    return picture.pixels;
+  });
+  packed.train = facts.train;
+  packed.test = facts.test;
+  packed.classes = static_cast<int>(facts.names.size());
+  packed.bytes = static_cast<std::int64_t>(fs::file_size(options.output));
+  return packed;
+}
+
+std::vector<std::string> remarks(const Packed& packed, const PackOptions& options) {
+  std::vector<std::string> lines;
+  const PictureList& list = packed.list;
+  if (list.no_pictures.count > 0) {
+    lines.push_back(fmt::format("{} files are no pictures and were left out, the first is {}",
+                                list.no_pictures.count, list.no_pictures.first));
+  }
+  if (list.other_formats.count > 0) {
+    lines.push_back(
+        fmt::format("{} pictures of other formats than JPEG and PNG were left out, the first is {}",
+                    list.other_formats.count, list.other_formats.first));
+  }
+  if (packed.broken.count > 0) {
+    lines.push_back(fmt::format("{} pictures do not decode and were left out, the first is {}",
+                                packed.broken.count, packed.broken.first));
+  }
+  if (packed.oriented > 0) {
+    lines.push_back(fmt::format(
+        "{} of {} pictures have an orientation in their Exif data: they {}", packed.oriented,
+        packed.train + packed.test,
+        options.frame.as_stored
+            ? "stay as they are stored; --orient exif turns them as they are shown"
+            : "were turned as they are shown; --orient as-stored leaves them, as torchvision does"));
+  }
+  if (!list.not_used.empty()) {
+    lines.push_back(
+        fmt::format("not used: {}; the test pictures are {}", fmt::join(list.not_used, ", "), list.tested));
+  }
+  return lines;
 }
 
 }  // namespace lpmm

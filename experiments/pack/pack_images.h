@@ -1,29 +1,36 @@
-// Folders of pictures into one image file.
+// Pictures of classes into one image file.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "experiments/pack/picture_list.h"
 #include "lpmm/base/progress.h"
+#include "lpmm/data/image_file.h"
 
 namespace lpmm {
 
 struct PackOptions {
-  std::string folder, output;
-  int side = 224, scale_to = 0;  // of the shorter side before the middle is cut out; 0: side
+  PictureSource source;  // its skips_others holds for pictures that do not decode too
+  std::string output;
+  PictureFrame frame{224, 0, false};  // scale_to 0: as the side
   int threads = 0;
-  bool as_stored = false;  // pictures are not turned as their Exif data say
 };
 
 struct Packed {
   std::int64_t train = 0, test = 0, bytes = 0;
   int classes = 0;
   std::int64_t oriented = 0;  // pictures that are stored turned or mirrored
+  LeftOut broken;             // pictures, with why the first is
+  PictureList list;
 };
 
-// From FOLDER/train/CLASS and FOLDER/test/CLASS, or val for test: a picture a file, classes in the order of
-// their names. Files whose names begin with a dot are left out. Throws UsageError for sizes, and RunError
-// naming what does not decode, an empty class, a class that only one of the two has; then nothing is written.
-Packed pack_images(const PackOptions& options, const ProgressCall& progress);
+// Packs the pictures of `list`, which is of the options' source. Throws UsageError for sizes, and RunError
+// naming the first picture that does not decode; then nothing is written.
+Packed pack_images(const PackOptions& options, PictureList list, Progress& progress);
+
+// What a user is to know of it: what was left out, turned, drawn for tests, not used.
+std::vector<std::string> remarks(const Packed& packed, const PackOptions& options);
 
 }  // namespace lpmm

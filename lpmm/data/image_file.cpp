@@ -25,12 +25,14 @@ constexpr std::string_view kImageMagic = "lpmmimg\n";
 constexpr std::uint32_t kImageVersion = 1, kLongestNames = 1 << 24;
 constexpr std::uint64_t kMostImages = 1'000'000'000;
 
+constexpr std::uint32_t kStoredFlag = 1, kBicubicFlag = 2;
+
 struct ImageHeader {
   char magic[8] = {};
   std::uint32_t version = kImageVersion, height = 0, width = 0, channels = 0, classes = 0, name_bytes = 0;
   std::uint64_t train = 0, test = 0;
   float mean[kMostImageChannels] = {}, deviation[kMostImageChannels] = {};
-  std::uint64_t zero = 0;
+  std::uint32_t scale_to = 0, frame_flags = 0;
 };
 static_assert(sizeof(ImageHeader) == 80);
 
@@ -80,6 +82,12 @@ ImageHeader read_image_header(const std::string& path, const File& file) {
   if (ImagePlaces(h).end != bytes) {
     refuse_images(path, fmt::format("has {} bytes where its header says {}: it is cut off or damaged", bytes,
                                     ImagePlaces(h).end));
+  }
+  const bool is_framed =
+      h.scale_to == 0 || (h.scale_to >= std::min(h.height, h.width) && h.scale_to <= kMostImageSide);
+  if (!is_framed || h.frame_flags > (kStoredFlag | kBicubicFlag)) {
+    refuse_images(path, fmt::format("claims pictures scaled to {} in the way {}: the file is damaged",
+                                    h.scale_to, h.frame_flags));
   }
   for (std::size_t c = 0; c < h.channels; ++c) {
     if (!std::isfinite(h.mean[c]) || !std::isfinite(h.deviation[c]) || h.deviation[c] <= 0) {
@@ -150,6 +158,9 @@ ImageFileFacts read_image_facts(const std::string& path) {
   facts.names = read_class_names(path, file, h);
   facts.train = static_cast<std::int64_t>(h.train);
   facts.test = static_cast<std::int64_t>(h.test);
+  facts.frame = {facts.height, h.scale_to == 0 ? facts.height : static_cast<int>(h.scale_to),
+                 (h.frame_flags & kStoredFlag) != 0,
+                 (h.frame_flags & kBicubicFlag) != 0 ? Interpolation::kBicubic : Interpolation::kBilinear};
   std::copy_n(h.mean, kMostImageChannels, facts.mean);
   std::copy_n(h.deviation, kMostImageChannels, facts.deviation);
   return facts;
@@ -211,6 +222,11 @@ void write_image_file(const std::string& path, const ImageFileFacts& facts,
   h.classes = static_cast<std::uint32_t>(facts.names.size());
   h.train = static_cast<std::uint64_t>(facts.train);
   h.test = static_cast<std::uint64_t>(facts.test);
+  // Files that say what is usual have the bytes that earlier programs wrote.
+  const bool is_usual = facts.frame.scale_to == facts.height;
+  h.scale_to = is_usual ? 0 : static_cast<std::uint32_t>(facts.frame.scale_to);
+  h.frame_flags = (facts.frame.as_stored ? kStoredFlag : 0) |
+                  (facts.frame.interpolation == Interpolation::kBicubic ? kBicubicFlag : 0);
   std::string names;
   for (const std::string& name : facts.names) names += name + "\n";
   h.name_bytes = static_cast<std::uint32_t>(names.size());

@@ -6,7 +6,11 @@
 //   byte  28  u32 bytes of the names
 //   byte  32  u64 training images, test images
 //   byte  48  f32 mean of each channel (3), deviation (3), of the training pixels, in units of 0..255
-//   byte  72  u64 0; the names of the classes, a line each; zeros up to the next multiple of 64
+//   byte  72  u32 what the shorter side of a picture was scaled to before the middle was cut out, 0: the
+//   height;
+//             u32 sum of 1: pictures lie as they were stored, not turned as their Exif data say; 2: scaled
+//             bicubic
+//   byte  80  the names of the classes, a line each; zeros up to the next multiple of 64
 //             u16 labels, of training and then of test images; zeros up to the next multiple of 64
 //             pixels, NHWC, in the same order, to the end
 #pragma once
@@ -21,11 +25,24 @@
 
 namespace lpmm {
 
+// How a picture is scaled; both antialiased, as Pillow has them.
+enum class Interpolation : std::uint8_t { kBilinear, kBicubic };
+
+// How pictures become squares: the shorter side is scaled to `scale_to`, and side x side pixels in the middle
+// stay.
+struct PictureFrame {
+  int side = 0, scale_to = 0;  // 0: nobody says it
+  bool as_stored = false;      // pictures are not turned as their Exif data say
+  Interpolation interpolation = Interpolation::kBilinear;
+  bool operator==(const PictureFrame&) const = default;
+};
+
 // What an image file says of itself.
 struct ImageFileFacts {
   int height = 0, width = 0, channels = 0;
   std::vector<std::string> names;  // of classes
   std::int64_t train = 0, test = 0;
+  PictureFrame frame;  // its side is the height
   float mean[kMostImageChannels] = {}, deviation[kMostImageChannels] = {};
   std::int64_t values() const { return std::int64_t{1} * height * width * channels; }
 };

@@ -25,7 +25,8 @@ bool has_cifar_files(const std::string& path) {
   return fs::is_regular_file(fs::path(path) / "data_batch_1.bin", error);
 }
 constexpr ImageFiles kFiles[] = {
-    {"a file of `lpmm data pack-images`", is_image_file, open_image_file},
+    {"a file of `lpmm data pack-images DIR FILE.images`, where DIR holds pictures", is_image_file,
+     open_image_file},
     {"a folder of IDX files, as MNIST's", has_idx,
      [](const std::string& path) { return load_idx(path, path); }},
     {"a folder of CIFAR-10's files", has_cifar_files, load_cifar10_files},
@@ -75,12 +76,30 @@ ImageSet without_pixels(const ImageSet& of) {
 
 const std::vector<NamedImages>& named_image_sets() {
   static const std::vector<NamedImages> kSets = {
-      {"cifar10", "cifar-10-batches-bin", kImageSide, kImageChannels, kCifarTrainImages, kCifarTestImages,
-       [](const std::string&, const std::string&) { return load_cifar10(data_folder()); }},
-      {"fashion-mnist", "fashion-mnist", 28, 1, 60'000, 10'000, load_idx},
-      {"mnist", "mnist", 28, 1, 60'000, 10'000, load_idx},
+      {"cifar10",
+       "cifar-10-batches-bin",
+       kImageSide,
+       kImageChannels,
+       kCifarTrainImages,
+       kCifarTestImages,
+       [](const std::string&, const std::string&) { return load_cifar10(data_folder()); },
+       {"airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"}},
+      {"fashion-mnist",
+       "fashion-mnist",
+       28,
+       1,
+       60'000,
+       10'000,
+       load_idx,
+       {"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag",
+        "Ankle boot"}},
+      {"mnist", "mnist", 28, 1, 60'000, 10'000, load_idx, {}},
   };
   return kSets;
+}
+
+bool holds_images(const std::string& path) {
+  return std::ranges::any_of(kFiles, [&](const ImageFiles& files) { return files.is_at(path); });
 }
 
 ImageData describe_images(const std::string& set, const std::string& path) {

@@ -15,10 +15,14 @@ struct NamedImages {
   int side, channels;
   std::int64_t train, test;
   ImageData (*load)(const std::string& folder, const std::string& name);
+  std::vector<std::string_view> class_names;  // in order, as its publisher says them; empty: numbers
 };
 const std::vector<NamedImages>& named_image_sets();
 
 inline constexpr std::string_view kImagesByPath = "images";  // the set that data.path names
+
+// Whether `path` leads to a file or a folder that load_images() reads.
+bool holds_images(const std::string& path);
 
 // Counts, sides, channels, classes and their names of a set, without its pixels; of one with a name, before
 // its files are there. `set` is a name or kImagesByPath. `path` then leads, from here or from data_folder(),

@@ -96,13 +96,17 @@ void visit_data(Visitor& v, Config& c) {
   v.boolean("augment", c.data.augment, "images: pad by 4, crop, flip");
   v.integer("train_images", c.data.train_images, 1, 10'000'000, "drawn: images to train on");
   v.integer("test_images", c.data.test_images, 1, 10'000'000, "drawn: images to test on");
-  v.integer("draw_seed", c.data.draw_seed, 0, kAnyWhole, "drawn: seed of the images");
-  v.integer("side", c.data.side, kImageSide, kMostImageSide, "drawn: pixels of a side, a multiple of 32");
-  v.text("path", c.data.text.path,
-         "text: file of text or of tokens, or a folder of .txt and .md; empty: licence texts of a Debian "
-         "system. images: file or folder. "
-         "sentences: a .csv, .tsv, .jsonl or .json, or a folder of train and dev. pairs: folder of "
-         "train.SOURCE, train.TARGET, dev...");
+  v.integer("draw_seed", c.data.draw_seed, 0, kAnyWhole,
+            "drawn: seed of the images; pictures without a test folder: of the share");
+  v.integer(
+      "side", c.data.side, kImageSide, kMostImageSide,
+      "pixels of a side: drawn: a multiple of 32; a folder of pictures: 32 stands for what train.init says");
+  v.text(
+      "path", c.data.text.path,
+      "text: file of text or of tokens, or a folder of .txt and .md; empty: licence texts of a Debian "
+      "system. images: file, folder of pictures (CLASS/, or train/CLASS/ and test/CLASS/) or .csv of file "
+      "and label. sentences: a .csv, .tsv, .jsonl or .json, or a folder of train and dev. pairs: folder of "
+      "train.SOURCE, train.TARGET, dev...");
   v.text("test_path", c.data.text.test_path,
          "text, sentences: the file to test on; empty: a part of data.path, or for sentences the file that "
          "data.test_file names");
@@ -117,7 +121,8 @@ void visit_data(Visitor& v, Config& c) {
   v.text("tokenizer_folder", c.data.text.folder, "gpt2: folder of encoder.json and vocab.bpe");
   v.integer("words", c.data.text.words, 0, 1 << 24, "words: the most frequent, with <unk> and <eos>; 0: all");
   v.number("validation_share", c.data.text.validation_share, 0, 1,
-           "share kept for tests where no file is: of a text its end, of sentences rows that are drawn");
+           "share kept for tests where no file is: of a text its end, of sentences rows that are drawn, of "
+           "pictures some of each class");
   v.boolean("blocks", c.data.text.blocks,
             "text: each block of data.length tokens once per epoch, in place of windows drawn anywhere");
   v.integer("length", c.data.text.length, 0, 1 << 20,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -149,8 +150,10 @@ void check_trained(const Setup& setup) {
   }
   const std::int64_t examples = setup.size.train_examples, steps = steps_of(setup);
   if (examples < config.train.batch) {
-    throw UsageError(fmt::format("train.batch = {} is more than the {} training examples of {}",
-                                 config.train.batch, examples, config.data.set));
+    throw UsageError(fmt::format(
+        "train.batch = {} is more than the {} training examples of {}; a smaller one: --set train.batch={}",
+        config.train.batch, examples, config.data.set,
+        std::bit_floor(std::max(std::uint64_t{1}, static_cast<std::uint64_t>(examples) / 2))));
   }
   if (steps >= std::int64_t{1} << 32) {
     throw UsageError(fmt::format("{} steps are too many; the most are 2^32 - 1", steps));

@@ -1,31 +1,46 @@
-// `lpmm classify`: what a fine-tuned model tells of sentences.
+// `lpmm classify`: what a trained model tells of pictures, or of sentences.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
+#include <chrono>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <span>
 
 #include "experiments/commands/arguments.h"
+#include "experiments/commands/runs/image_model.h"
+#include "experiments/commands/runs/loaded_model.h"
 #include "experiments/commands/runs/sentence_model.h"
+#include "experiments/pack/picture_list.h"
+#include "lpmm/base/error.h"
 #include "lpmm/base/exit_code.h"
+#include "lpmm/base/interrupt.h"
 #include "lpmm/base/terminal.h"
+#include "lpmm/base/text.h"
+#include "lpmm/program/family.h"
+#include "lpmm/run/checkpoint.h"
+#include "models/families.h"
 
 namespace lpmm {
 namespace {
 
-std::vector<double> probabilities_of(std::span<const float> logits) {
-  const double largest = *std::ranges::max_element(logits);
-  std::vector<double> out;
-  double sum = 0;
-  for (const float logit : logits) sum += out.emplace_back(std::exp(logit - largest));
-  for (double& p : out) p /= sum;
-  return out;
-}
+using nlohmann::ordered_json;
 
-int run_classify(const SentenceArguments& o) {
+constexpr int kUsualTop = 5;
+
+struct ClassifyArguments {
+  SentenceArguments sentences;  // --threads, --compute and --json are for pictures too
+  std::vector<std::string> files;
+  int top = 0;         // 0: kUsualTop
+  std::string orient;  // empty: as the run's pictures
+  PictureFrame frame;  // 0: as the run's
+};
+
+// ---- sentences -------------------------------------------------------------------------------------------
+int classify_sentences(const SentenceArguments& o) {
   SentenceModel model(o.path, o.threads, o.compute, false);
-  nlohmann::ordered_json answers = nlohmann::ordered_json::array();
+  ordered_json answers = ordered_json::array();
   const auto width = static_cast<std::size_t>(model.classes());
   for_each_line(o.file, false, [&](std::vector<SentenceExample> lines, bool are_pairs) {
     const std::size_t count = lines.size();
@@ -50,29 +65,179 @@ int run_classify(const SentenceArguments& o) {
     flush_output();
   });
   if (!o.json) return kDone;
-  nlohmann::ordered_json answer = {{"checkpoint", model.checkpoint()}};
+  ordered_json answer = {{"checkpoint", model.checkpoint()}};
   if (width > 1) answer["labels"] = model.class_names();
   answer["answers"] = answers;
   print_answer(answer, true);
   return kDone;
 }
 
+// ---- pictures --------------------------------------------------------------------------------------------
+// The most probable classes of one picture, as JSON or printed.
+class Answers {
+ public:
+  Answers(const std::vector<std::string>& names, int top, bool is_json)
+      : names_(names),
+        top_(std::min<std::size_t>(names.size(), static_cast<std::size_t>(top))),
+        is_json_(is_json) {}
+  void add(const std::string& file, std::span<const double> probabilities) {
+    std::vector<std::size_t> order(names_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(top_), std::greater<>(),
+                              [&](std::size_t i) { return std::pair(probabilities[i], names_.size() - i); });
+    ordered_json all = ordered_json::array();
+    for (const std::size_t i : std::span(order).first(top_)) {
+      if (is_json_) all.push_back({{"label", names_[i]}, {"probability", probabilities[i]}});
+      if (!is_json_) fmt::print("{}\t{}\t{:.4f}\n", printable(file), printable(names_[i]), probabilities[i]);
+    }
+    if (!is_json_) return;
+    json_.push_back({{"file", file},
+                     {"label", names_[order[0]]},
+                     {"probability", probabilities[order[0]]},
+                     {"top", std::move(all)}});
+  }
+  const ordered_json& json() const { return json_; }
+
+ private:
+  const std::vector<std::string>& names_;
+  std::size_t top_;
+  bool is_json_;
+  ordered_json json_ = ordered_json::array();
+};
+
+std::vector<std::string> pictures_of(const std::vector<std::string>& files, Progress& progress) {
+  std::vector<std::string> paths;
+  LeftOut none;
+  for (const std::string& file : files) {
+    const std::vector<std::string> some = pictures_below(file, none);
+    paths.insert(paths.end(), some.begin(), some.end());
+  }
+  if (none.count > 0) {
+    progress.warn(
+        fmt::format("{} files are no pictures and were left out, the first is {}", none.count, none.first));
+  }
+  if (paths.empty()) throw RunError(fmt::format("{}: holds no pictures", files.front()));
+  return paths;
+}
+
+// Adds the answers for those that decode, and returns why the others do not.
+std::vector<std::string> classify_some(ImageModel& model, std::span<const std::string> paths,
+                                       const PictureFrame& frame, Answers& answers) {
+  std::vector<FramedPicture> pictures = framed_pictures(paths, frame, model.pool());
+  std::vector<std::string> good, errors;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    const std::string& error = pictures[i].error;
+    error.empty() ? good.push_back(paths[i]) : errors.push_back(error);
+  }
+  std::erase_if(pictures, [](const FramedPicture& picture) { return !picture.error.empty(); });
+  const std::vector<double> probabilities = model.probabilities(pictures);
+  const std::size_t width = model.class_names().size();
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    answers.add(good[i], std::span(probabilities).subspan(i * width, width));
+  }
+  return errors;
+}
+
+int classify_pictures(const ClassifyArguments& o, const std::string& checkpoint) {
+  const SentenceArguments& common = o.sentences;
+  if (!common.file.empty()) {
+    throw UsageError(fmt::format("--file is for models of sentences; name pictures behind {}", common.path));
+  }
+  if (o.files.empty()) {
+    throw UsageError(
+        fmt::format("{}: reads images: name pictures, or folders of them, behind it", common.path));
+  }
+  // Lines of answers and a line that is redrawn do not go together on one terminal.
+  Progress progress(common.json || ::isatty(STDOUT_FILENO) == 1);
+  const InterruptGuard guard;
+  const std::vector<std::string> paths = pictures_of(o.files, progress);
+  ImageModel model(checkpoint, common.threads, common.compute, o.frame);
+  PictureFrame frame = model.frame();
+  if (!o.orient.empty()) frame.as_stored = o.orient == kOrientStored;
+  Answers answers(model.class_names(), o.top == 0 ? kUsualTop : o.top, common.json);
+  ordered_json left_out = ordered_json::array();
+  const ProgressCall tell_progress = pictures_per_second(progress, "classifying");
+  const auto begin = std::chrono::steady_clock::now();
+  const auto all = std::ssize(paths);
+  for (std::int64_t first = 0; first < all; first += kPicturesAtOnce) {
+    InterruptGuard::check();
+    const auto count = static_cast<std::size_t>(std::min(kPicturesAtOnce, all - first));
+    const auto some = std::span(paths).subspan(static_cast<std::size_t>(first), count);
+    for (const std::string& error : classify_some(model, some, frame, answers)) {
+      left_out.push_back(error);
+      progress.warn("left out: " + error);
+    }
+    flush_output();
+    tell_progress(first + static_cast<std::int64_t>(count), all);
+  }
+  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+  const double rate = static_cast<double>(all) / time.count();
+  if (common.json) {
+    print_answer({{"checkpoint", checkpoint},
+                  {"answers", answers.json()},
+                  {"left_out", left_out},
+                  {"images_per_second", rate}},
+                 true);
+  } else if (all > kPicturesAtOnce) {
+    tell(fmt::format("{} pictures in {}, {:.0f} per second\n", all, format_time(time.count()), rate));
+  }
+  return left_out.empty() ? kDone : kRunFailed;
+}
+
+int run_classify(const ClassifyArguments& o) {
+  const std::string checkpoint = find_checkpoint(o.sentences.path);
+  const RunConfig config = load_config(config_beside(checkpoint), with_families());
+  if (&task_of(config.model) == &kImageTask) return classify_pictures(o, checkpoint);
+  const bool is_for_pictures =
+      !o.files.empty() || o.top > 0 || !o.orient.empty() || o.frame.side > 0 || o.frame.scale_to > 0;
+  if (is_for_pictures) {
+    throw UsageError(fmt::format(
+        "{}: is a {}, which reads {}; FILES, --top, --orient, --size and --scale-to are for models of "
+        "images (sentences come from standard input or --file)",
+        checkpoint, config.model.name, task_of(config.model).reads));
+  }
+  return classify_sentences(o.sentences);
+}
+
 }  // namespace
 
 void add_classify_command(CLI::App& program, Action& action) {
-  auto o = std::make_shared<SentenceArguments>();
+  auto o = std::make_shared<ClassifyArguments>();
   CLI::App* command = program.add_subcommand(
-      "classify", "Tell the class of sentences or pairs, or the number, by a tuned model");
-  add_sentence_arguments(*command, *o);
-  command->add_flag(
-      "--json", o->json,
-      "print one JSON object: checkpoint, labels, answers (label, probability, probabilities; or the "
-      "number)");
+      "classify", "Tell the class of pictures, of sentences or pairs, or the number, by a trained model");
+  add_sentence_arguments(*command, o->sentences);
+  command->add_option("FILES", o->files, "pictures, JPEGs or PNGs, or folders of them, for models of images");
+  command
+      ->add_option("--top", o->top, "pictures: so many classes of each, the most probable first (default: 5)")
+      ->check(CLI::Range(1, kMostImageClasses).description(""))
+      ->type_name("K");
+  command
+      ->add_option(
+          "--orient", o->orient,
+          "exif or as-stored: whether pictures that a camera stored turned are turned (default: as the "
+          "run's were)")
+      ->check(CLI::IsMember({kOrientExif, kOrientStored}).description(""));
+  command
+      ->add_option("--size", o->frame.side, "pixels of a side that the model reads (default: as the run's)")
+      ->check(CLI::Range(1, kMostImageSide).description(""));
+  command
+      ->add_option(
+          "--scale-to", o->frame.scale_to,
+          "what the shorter side of a picture is scaled to before the middle is cut out (default: as "
+          "the run's)")
+      ->check(CLI::Range(1, kMostImageSide).description(""));
+  command->add_flag("--json", o->sentences.json,
+                    "print one JSON object: checkpoint, answers, of pictures (file, label, probability, top) "
+                    "and left_out, of "
+                    "sentences (label, probability, probabilities; or the number) and labels");
   command->footer(
-      R"(Reads a sentence a line, or two with a tab between, and prints of each its label, a tab, and how
-probable the model finds it; a model that tells a number prints that. Labels have the names that the
-data gave them.
-Example:
+      R"(Pictures: prints of each its file, a label, and how probable the model finds it, with tabs between; a line
+for each of the K labels. They are scaled, cut out and normalised as in the run's training and `lpmm eval`.
+Files that are no pictures are left out; one that is named, or damaged, is named and makes the exit code 1.
+Sentences: reads one a line, or two with a tab between, and prints the label, a tab, and how probable it is;
+a model that tells a number prints that. Labels have the names that the data gave them.
+Examples:
+  lpmm classify runs/flowers photo.jpg more_photos/ --top 1
   echo "a gripping, funny film" | lpmm classify runs/sst2)");
   on_selected(*command, action, o, run_classify);
 }

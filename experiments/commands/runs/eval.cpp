@@ -7,6 +7,7 @@
 #include "experiments/commands/arguments.h"
 #include "experiments/commands/runs/loaded_model.h"
 #include "experiments/commands/shipped_configs.h"
+#include "experiments/pack/packed_data.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/exit_code.h"
 #include "lpmm/base/progress.h"
@@ -50,6 +51,7 @@ int run_eval(const EvalArguments& o) {
   auto tokenizer = saved_tokenizer(checkpoint, config);
   if (task.tests_own_part && tokenizer == nullptr) throw no_tokenizer(checkpoint);
   Progress progress(o.json);
+  pack_named_pictures(config, checkpoint, progress);
   Setup setup = open_data(config, std::move(tokenizer), progress.share_of("reading text"));
   take_from_model(setup, checkpoint);
   if (task.tests_own_part && request.data.empty() && o.config.empty()) check_data(setup, checkpoint);
@@ -91,7 +93,8 @@ void add_eval_command(CLI::App& program, Action& action) {
       ->add_option(
           "--data", o->request.data,
           "in place of the run's: a text or a file of tokens; sentences in a table, with the run's columns; "
-          "images or pairs, as data.path has them, or the name of a set of them")
+          "images or pairs, as data.path has them (a folder of pictures is packed), or the name of a set of "
+          "them")
       ->type_name("PATH");
   command
       ->add_option(

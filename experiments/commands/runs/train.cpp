@@ -8,11 +8,13 @@
 #include "experiments/commands/arguments.h"
 #include "experiments/commands/recipe.h"
 #include "experiments/commands/runs/loaded_model.h"
+#include "experiments/pack/packed_data.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/exit_code.h"
 #include "lpmm/base/process.h"
 #include "lpmm/base/progress.h"
 #include "lpmm/base/terminal.h"
+#include "lpmm/data/image_sets.h"
 #include "lpmm/data/scores.h"
 #include "lpmm/program/family.h"
 #include "lpmm/run/beside/model_files.h"
@@ -69,7 +71,8 @@ void print_for_people(const TrainResult& result, const RunConfig& config, const 
     return;
   }
   const std::string run = path_argument(out);
-  const std::vector<std::string> use = {"lpmm", task.continues ? "sample" : "eval", run};
+  std::vector<std::string> use = {"lpmm", task.continues ? "sample" : "eval", run};
+  if (config.data.set == kImagesByPath) use = {"lpmm", "classify", run, "photo.jpg"};
   const std::vector<std::string> report = {"lpmm", "report", run, "--out", "report.html"};
   fmt::print("next: {}, {}\n", printable(shell_command(use)), printable(shell_command(report)));
 }
@@ -93,6 +96,7 @@ int run_train(const TrainArguments& o) {
   if (!own.empty()) take_tokenizer_files(config, own);
   Setup setup = [&] {
     Progress progress(o.run.quiet);
+    pack_named_pictures(config, !own.empty() ? own : init.empty() ? "" : find_checkpoint(init), progress);
     return open_data(config, own.empty() ? nullptr : own_tokenizer(own, config),
                      progress.share_of("reading text"));
   }();
@@ -128,7 +132,8 @@ Examples:
   lpmm train resnet20_cifar10 --preset lpmm --set train.epochs=10 --out runs/r20
   lpmm train resnet8_drawn --preset lpmm-min --rounding rn --out runs/rn --json
   lpmm train --out runs/r20 --resume
-  lpmm train --init runs/minilm --set data.path=reviews.csv --out runs/reviews)");
+  lpmm train --init runs/minilm --set data.path=reviews.csv --out runs/reviews
+  lpmm train resnet18_cifar10 --set data.set=images --set data.path=PHOTOS/ --out runs/photos)");
   on_selected(*command, action, o, run_train);
 }
 

@@ -8,6 +8,7 @@
 
 #include "experiments/commands/arguments.h"
 #include "experiments/commands/recipe.h"
+#include "experiments/pack/packed_data.h"
 #include "lpmm/base/exit_code.h"
 #include "lpmm/base/progress.h"
 #include "lpmm/base/text.h"
@@ -64,6 +65,8 @@ void print_plan(const Plan& plan, const Plan& fp32, const Policy& policy) {
 int run_plan(const PlanArguments& o) {
   RunConfig config = load_config(o.start, "", o.json);
   if (!config.train.init.empty()) find_checkpoint(config.train.init);
+  Progress progress(o.json);
+  pack_named_pictures(config, config.train.init.empty() ? "" : find_checkpoint(config.train.init), progress);
   const auto stand_in = task_of(config.model).stand_in;
   auto tokenizer = stand_in == nullptr ? nullptr : stand_in(config);
   const Setup setup = open_data(config, std::move(tokenizer));

@@ -12,6 +12,7 @@
 #include "lpmm/base/text.h"
 #include "lpmm/data/text_data.h"
 #include "lpmm/files/files.h"
+#include "lpmm/run/beside/picture_frame.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/stored_weights.h"
 
@@ -155,13 +156,16 @@ void keep_model_files(const std::string& checkpoint, const fs::path& run, const 
   const fs::path to = run / kModelFiles;
   if (!from.empty()) fs::copy(from, to, fs::copy_options::recursive | fs::copy_options::overwrite_existing);
   const auto* images = dynamic_cast<const ImageData*>(&data);
-  if (images == nullptr || (!from.empty() && read_pixels(to.string()))) return;
-  Pixels pixels;
-  for (int c = 0; c < images->train.channels; ++c) {
-    pixels.mean.push_back(double{images->mean[c]} / kWhite);
-    pixels.deviation.push_back(double{images->deviation[c]} / kWhite);
+  if (images == nullptr) return;
+  if (from.empty() || !read_pixels(to.string())) {
+    Pixels pixels;
+    for (int c = 0; c < images->train.channels; ++c) {
+      pixels.mean.push_back(double{images->mean[c]} / kWhite);
+      pixels.deviation.push_back(double{images->deviation[c]} / kWhite);
+    }
+    write_pixels(to.string(), pixels);
   }
-  write_pixels(to.string(), pixels);
+  keep_frame(to.string(), *images);
 }
 
 }  // namespace lpmm

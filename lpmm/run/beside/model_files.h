@@ -36,7 +36,7 @@ void take_from_model(Setup& setup, const std::string& checkpoint);
 std::shared_ptr<const ImageData> fit_images(const Setup& setup, ImageData data);
 
 // For a run that begins: the files of the checkpoint that it starts from (empty: none) go on with it, and
-// numbers of its pictures that no file says are written down.
+// numbers of its pictures that no file says, or says otherwise, are written down.
 void keep_model_files(const std::string& checkpoint, const std::filesystem::path& run,
                       const DataSource& data);
 

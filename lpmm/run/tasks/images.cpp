@@ -1,4 +1,7 @@
 // Images: of a public set, of a path, or drawn.
+#include <fmt/format.h>
+
+#include "lpmm/base/error.h"
 #include "lpmm/data/image_file.h"
 #include "lpmm/data/image_sets.h"
 #include "lpmm/run/beside/model_files.h"
@@ -14,6 +17,10 @@ class ImageTask : public Task {
   // Counts and shapes, without pixels.
   void open(RunConfig& config, std::unique_ptr<Tokenizer>, const ProgressCall&) override {
     const auto& data = config.data;
+    if (data.set != kImagesByPath && !data.text.path.empty()) {
+      throw UsageError(fmt::format("data.path = {} is for data.set = {}, which is {} here", data.text.path,
+                                   kImagesByPath, data.set));
+    }
     if (data.set != kDrawnSet) {
       described_ = describe_images(data.set, data.text.path);
       const std::string path = data.set == kImagesByPath ? find_data(data.text.path) : "";

@@ -80,7 +80,7 @@ TEST(Cli, HelpOfEveryCommandExplainsItWithAnExample) {
 TEST(Cli, HelpIsInGroupsAndAnswersWhoeverAsks) {
   const Outcome all = run_lpmm({"--help"});
   std::size_t at = 0;
-  for (const char* heading : {"Before a run:", "Runs:", "Checkpoints:", "Language models:",
+  for (const char* heading : {"Before a run:", "Runs:", "Checkpoints:", "Trained models:",
                               "Comparisons and experiments:", "This build and machine:"}) {
     const std::size_t found = all.out.find(heading);
     ASSERT_NE(found, std::string::npos) << heading;

@@ -106,11 +106,51 @@ TEST_F(PackImages, WhatIsWrongIsNamedAndNothingWritten) {
   refused(1, {path("set"), "class c", "test images but no training images"});
   fs::remove_all(path("set/val/c"));
   fs::remove_all(path("set/val/b"));
-  refused(1, {path("set/val"), "1 folders of classes"});
+  refused(1, {path("set"), "class b has training images but no test images"});
   fs::remove_all(path("set/val"));
-  refused(1, {path("set"), "no folder test, nor val"});
+  refused(1, {path("set"), "class a has 1 pictures", "no folder of test pictures"});
   fs::remove_all(path("set/train"));
-  refused(1, {path("set/train"), "cannot be read"});
+  refused(1, {path("set"), "0 classes"});
+  fs::remove_all(path("set"));
+  refused(1, {path("set"), "cannot be read"});
+}
+
+TEST_F(PackImages, ADrawnShareIsTestedOn) {
+  fs::remove_all(path("set/val"));
+  fs::copy(kPictureFolder + "stripes.png", path("set/train/a/2.png"));
+  const Outcome packed = pack({"--size", "8"});
+  ASSERT_EQ(packed.code, 0) << packed.err;
+  EXPECT_EQ(packed.json()["train_images"], 2);
+  EXPECT_EQ(packed.json()["test_images"], 2);
+  EXPECT_EQ(packed.json()["test_images_are"], "10 % of each class, drawn");
+  const std::string bytes = read_file(path("out.images"));
+  ASSERT_EQ(pack({"--size", "8", "--seed", "1", "--validation-share", "0.1"}).code, 0);
+  EXPECT_EQ(read_file(path("out.images")), bytes);
+  fs::remove(path("out.images"));
+  refused(2, {"a share of 1"}, {"--validation-share", "1"});
+}
+
+TEST_F(PackImages, BrokenPicturesAreLeftOutWhereThatIsAskedFor) {
+  write("set/train/a/2.png", read_file(kPictureFolder + "stripes.png").substr(0, 60));
+  write("set/train/a/3.heic", std::string("\0\0\0\x18"
+                                          "ftypheic",
+                                          12));
+  write("set/train/a/notes.txt", "text");
+  refused(1, {path("set/train/a/3.heic"), "is a HEIC picture", "mogrify", "--skip-broken"});
+  const Outcome packed = pack({"--size", "8", "--skip-broken"});
+  ASSERT_EQ(packed.code, 0) << packed.err;
+  EXPECT_EQ(packed.json()["train_images"], 3);
+  EXPECT_EQ(packed.json()["left_out"], 4);  // with .hidden
+  for (const std::string words :
+       {"1 pictures do not decode", "1 pictures of other formats", "2 files are no pictures"})
+    EXPECT_NE(packed.err.find(words), std::string::npos) << packed.err;
+  const std::string bytes = read_file(path("out.images"));
+  for (const char* name : {"2.png", "3.heic", "notes.txt"}) fs::remove(path("set/train/a/") + name);
+  ASSERT_EQ(pack({"--size", "8"}).code, 0);
+  EXPECT_EQ(read_file(path("out.images")), bytes);
+  fs::remove(path("out.images"));
+  write("set/val/b/1.png", "text");
+  refused(1, {"no test picture of class b decodes", path("set/val/b/1.png")}, {"--skip-broken"});
 }
 
 }  // namespace

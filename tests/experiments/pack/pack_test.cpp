@@ -121,7 +121,8 @@ TEST(Pictures, WhatIsNotOneIsNamed) {
   expect_picture_refused(jpeg.substr(0, jpeg.size() - 20), "can be read: Premature end of JPEG file");
   expect_picture_refused(jpeg.substr(0, 30), "can be read: Premature end of JPEG file");
   expect_picture_refused(picture_bytes("cmyk.jpg"), "is no JPEG that can be read: it is in CMYK");
-  expect_picture_refused("GIF89a", "is neither a JPEG nor a PNG");
+  expect_picture_refused("GIF89a", "is a GIF picture, and JPEGs and PNGs are read: convert it");
+  expect_picture_refused("text", "is neither a JPEG nor a PNG");
   expect_picture_refused("", "is neither a JPEG nor a PNG");
   std::string huge = picture_bytes("stripes.jpg");
   const std::size_t frame = huge.find("\xFF\xC0");  // then length, precision, height, width
@@ -134,19 +135,46 @@ TEST(Pictures, WhatIsNotOneIsNamed) {
 // Twice as small: every pixel is a mean of its neighbourhood. Twice as large: the colours stay.
 TEST(Pictures, SquaresAreScaledAndCutFromTheMiddle) {
   const DecodedPicture stripes = decoded_picture(picture_bytes("stripes.png"));
-  const std::vector<std::uint8_t> same = scaled_square(stripes, 16, 16);
+  const std::vector<std::uint8_t> same = scaled_square(stripes, {16, 16});
   for (std::size_t i = 0; i < same.size(); ++i) {
     EXPECT_EQ(same[i], stripes.pixels[i / 48 * 72 + i % 48 + 12]) << i;  // four columns are cut off
   }
-  const std::vector<std::uint8_t> small = scaled_square(stripes, 8, 4);
+  const std::vector<std::uint8_t> small = scaled_square(stripes, {4, 8});
   ASSERT_EQ(small.size(), 48U);
   for (std::size_t y = 0; y < 4; ++y) EXPECT_EQ(small[12 * y + 3 + 1], 160);  // green in the middle
-  const std::vector<std::uint8_t> large = scaled_square(stripes, 32, 8);
+  const std::vector<std::uint8_t> large = scaled_square(stripes, {8, 32});
   EXPECT_EQ(std::vector<std::uint8_t>(large.begin(), large.begin() + 3),
             (std::vector<std::uint8_t>{0, 160, 0}));
   DecodedPicture flat{3, 7, std::vector<std::uint8_t>(63, 77)};
-  EXPECT_EQ(scaled_square(flat, 100, 90), std::vector<std::uint8_t>(90 * 90 * 3, 77));
-  EXPECT_EQ(scaled_square(flat, 1, 1), std::vector<std::uint8_t>(3, 77));
+  EXPECT_EQ(scaled_square(flat, {90, 100}), std::vector<std::uint8_t>(90 * 90 * 3, 77));
+  EXPECT_EQ(scaled_square(flat, {1, 1}), std::vector<std::uint8_t>(3, 77));
+}
+
+// What Pillow's resize(..., BICUBIC) makes of it, but for its rounding between the two directions.
+TEST(Pictures, AreScaledBicubicAsPillowDoesIt) {
+  DecodedPicture drawn{12, 15, {}};
+  for (int y = 0; y < 12; ++y) {
+    for (int x = 0; x < 15; ++x) {
+      for (const int c : {x * 37 + y * 91, x * x * 5 + y * y * 3, 255 * ((x / 3 + y / 4) % 2)})
+        drawn.pixels.push_back(static_cast<std::uint8_t>(c % 256));
+    }
+  }
+  const auto expect_lines = [&](int scale_to, int side, const std::vector<int>& first,
+                                const std::vector<int>& last) {
+    const auto square = scaled_square(drawn, {side, scale_to, false, Interpolation::kBicubic});
+    const std::size_t line = first.size();
+    ASSERT_EQ(square.size(), line * static_cast<std::size_t>(side));
+    for (std::size_t i = 0; i < line; ++i) {
+      EXPECT_NEAR(square[i], first[i], 1) << scale_to << " " << i;
+      EXPECT_NEAR(square[square.size() - line + i], last[i], 1) << scale_to << " " << i;
+    }
+  };
+  expect_lines(7, 6, {114, 21, 51, 169, 69, 255, 131, 150, 155, 73, 197, 0, 102, 125, 155, 169, 187, 255},
+               {137, 102, 44, 156, 66, 255, 137, 133, 157, 94, 150, 0, 106, 105, 157, 125, 140, 255});
+  expect_lines(20, 9, {184, 130, 255, 211, 163, 227, 245, 209, 28,  165, 131, 0,   41, 8,
+                       0,   55,  43,  0,   78,  108, 28,  71,  172, 227, 83,  112, 255},
+               {74, 42,  159, 108, 35, 149, 152, 82, 106, 189, 131, 96,  201, 162,
+                96, 112, 113, 96,  62, 69,  106, 87, 60,  149, 117, 104, 159});
 }
 
 }  // namespace

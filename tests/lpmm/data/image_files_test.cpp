@@ -157,6 +157,7 @@ class ImageFileTest : public testing::Test {
     f.names = {"cat", "dog", "owl"};
     f.train = 3;
     f.test = 1;
+    f.frame = {2, 2, false};
     return f;
   }
   void SetUp() override { pack({0, 2, 1, 2}); }
@@ -201,6 +202,28 @@ TEST_F(ImageFileTest, HoldsWhatWasWritten) {
     EXPECT_FLOAT_EQ(data.mean[c], 10 + static_cast<float>(c));
     EXPECT_FLOAT_EQ(data.deviation[c], std::sqrt(200.0F / 3));
   }
+}
+
+// What was usual before files said it has the same bytes still.
+TEST_F(ImageFileTest, SaysHowItsPicturesWereCut) {
+  const std::string usual = read_text(path_, 10000);
+  EXPECT_EQ(read_image_facts(path_).frame, (PictureFrame{2, 2, false}));
+  EXPECT_EQ(usual.substr(72, 8), std::string(8, '\0'));
+  ImageFileFacts f = facts();
+  const auto pack_as = [&](const PictureFrame& frame) {
+    f.frame = frame;
+    const std::vector<std::uint8_t> image(12);
+    write_image_file(path_, f, std::vector<std::uint16_t>(4),
+                     [&]() -> std::span<const std::uint8_t> { return image; });
+    return read_image_facts(path_).frame;
+  };
+  for (const PictureFrame& frame : {PictureFrame{2, 3, true}, PictureFrame{2, 2, true},
+                                    PictureFrame{2, 4, false, Interpolation::kBicubic}})
+    EXPECT_EQ(pack_as(frame), frame);
+  poke(72, 1);
+  refused({"scaled to 1", "damaged"});
+  poke(76, 4);
+  refused({"in the way 4", "damaged"});
 }
 
 TEST_F(ImageFileTest, DamageIsNamed) {

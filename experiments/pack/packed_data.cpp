@@ -1,0 +1,99 @@
+#include "experiments/pack/packed_data.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "experiments/pack/pack_images.h"
+#include "experiments/pack/picture_table.h"
+#include "lpmm/base/error.h"
+#include "lpmm/base/interrupt.h"
+#include "lpmm/base/text.h"
+#include "lpmm/data/image_sets.h"
+#include "lpmm/files/files.h"
+#include "lpmm/run/beside/model_files.h"
+#include "lpmm/run/beside/picture_frame.h"
+
+namespace lpmm {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* kPackedFolder = "packed";  // in the data folder
+
+PictureFrame chosen_frame(const RunConfig& config, const std::string& checkpoint) {
+  const std::string files = checkpoint.empty() ? "" : model_files_of(checkpoint);
+  const PictureFrame said = files.empty() ? PictureFrame{} : read_frame(files);
+  const int side = config.data.side;
+  if (said.side == 0) return {side, side, false};
+  if (side == kImageSide || side == said.side) return said;
+  const auto scaled = std::lround(static_cast<double>(side) * said.scale_to / said.side);
+  return {side, static_cast<int>(std::min<long>(scaled, kMostImageSide)), said.as_stored, said.interpolation};
+}
+
+// Two checksums of all that decides what is packed: names, sizes and times of the files.
+std::string digest_of(const PackOptions& options, const PictureList& list) {
+  const PictureFrame& f = options.frame;
+  std::string text =
+      fmt::format("{} {} {} {} {} {}\n", f.side, f.scale_to, f.as_stored, static_cast<int>(f.interpolation),
+                  options.source.validation_share, options.source.seed);
+  std::error_code error;
+  const auto add = [&](const fs::path& path) {
+    const auto time = fs::last_write_time(path, error).time_since_epoch().count();
+    text += fmt::format("{} {}\n", fs::file_size(path, error), time);
+  };
+  for (const std::string& name : list.names) text += name + "\n";
+  for (std::size_t i = 0; i < list.paths.size(); ++i) {
+    text +=
+        fmt::format("{} {} {}\n", list.labels[i], static_cast<std::int64_t>(i) < list.train, list.paths[i]);
+    add(list.paths[i]);
+  }
+  const auto bytes = std::as_bytes(std::span(text));
+  return fmt::format("{:08x}{:08x}", crc32(bytes), crc32c(bytes));
+}
+
+}  // namespace
+
+void pack_named_pictures(RunConfig& config, const std::string& checkpoint, Progress& progress) {
+  if (config.data.set != kImagesByPath || config.data.text.path.empty()) return;
+  const std::string path = find_data(config.data.text.path);
+  std::error_code error;
+  const bool is_pictures = fs::is_directory(path, error) || (!path.empty() && is_picture_table(path));
+  if (!is_pictures || holds_images(path)) return;
+  if (data_folder().empty()) {
+    throw RunError(
+        fmt::format("{}: pictures are packed below the folder of data sets, and neither LPMM_DATA nor "
+                    "HOME names one; or pack them by `lpmm data pack-images`",
+                    path));
+  }
+  const InterruptGuard guard;
+  PackOptions options;
+  options.source.path = fs::weakly_canonical(path).string();
+  options.source.validation_share = config.data.text.validation_share;
+  options.source.seed = config.data.draw_seed;
+  options.frame = chosen_frame(config, checkpoint);
+  options.threads = config.train.threads;
+  PictureList list = list_pictures(options.source);
+  const fs::path folder = fs::path(data_folder()) / kPackedFolder;
+  const std::string name = file_name(fs::path(options.source.path).filename().string());
+  options.output =
+      fs::absolute(folder / fmt::format("{}-{}{}", name, digest_of(options, list), kImageFileEnding))
+          .string();
+  config.data.text.path = options.output;
+  if (is_image_file(options.output)) {
+    progress.say(fmt::format("{}: packed before, in {}", path, options.output));
+    return;
+  }
+  make_folder(folder.string());
+  const Packed packed = pack_images(options, std::move(list), progress);
+  for (const std::string& line : remarks(packed, options)) progress.warn(line);
+  const PictureFrame& f = options.frame;
+  progress.say(
+      fmt::format("{}: {} pictures of {} classes and {} to test on ({}), packed to {}: shorter side scaled "
+                  "to {}, {} x {} cut out",
+                  path, packed.train, packed.classes, packed.test, packed.list.tested, options.output,
+                  f.scale_to, f.side, f.side));
+}
+
+}  // namespace lpmm

@@ -1,0 +1,115 @@
+#include "experiments/pack/picture_table.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <span>
+
+#include "experiments/pack/formats.h"
+#include "lpmm/base/error.h"
+#include "lpmm/data/table.h"
+
+namespace lpmm {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::string_view kFileNames[] = {"file",       "filename", "file_name", "image",
+                                           "image_path", "path",     "filepath",  "file_path"};
+constexpr std::string_view kLabelNames[] = {"label", "class", "class_name", "category"};
+constexpr std::string_view kSplitNames[] = {"split", "set", "subset"};
+
+std::string small_letters(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+// The first of these columns that there is; -1: none.
+int column_of(const Table& table, std::span<const std::string_view> names) {
+  for (const std::string_view name : names) {
+    if (const int place = table.place_of(name); place >= 0) return place;
+  }
+  return -1;
+}
+
+std::size_t needed_column(const Table& table, std::span<const std::string_view> names) {
+  const int place = column_of(table, names);
+  if (place >= 0) return static_cast<std::size_t>(place);
+  throw RunError(fmt::format("{}: has the columns {}, but no column {}", table.path,
+                             fmt::join(table.names, ", "), fmt::join(names, " or ")));
+}
+
+// The parts to train and to test on.
+PictureParts chosen_parts(const PictureSource& source, std::map<std::string, PictureClasses> parts,
+                          PictureList& list) {
+  PictureParts chosen;
+  const auto take = [&](std::string_view name, PictureClasses& to) {
+    const auto part = parts.extract(std::string(name));
+    if (part) to = std::move(part.mapped());
+    return !part.empty();
+  };
+  if (!take("train", chosen.train) && !take("training", chosen.train)) {
+    throw RunError(
+        fmt::format("{}: no row has train in its column {}", source.path, fmt::join(kSplitNames, " or ")));
+  }
+  if (!source.test.empty()) list.tested = fmt::format("those of {}", source.test);
+  if (!source.test.empty() && !take(small_letters(source.test), chosen.test)) {
+    throw UsageError(fmt::format("{}: no row is of the part {}, to test on", source.path, source.test));
+  }
+  for (const char* name : kTestParts) {
+    if (!chosen.test.empty()) break;
+    if (take(name, chosen.test)) list.tested = fmt::format("those of {}", name);
+  }
+  for (const auto& [name, classes] : parts) list.not_used.push_back(name);
+  return chosen;
+}
+
+}  // namespace
+
+bool is_picture_table(const std::string& path) {
+  return is_table(small_letters(path));
+}
+
+PictureParts read_picture_table(const PictureSource& source, PictureList& list) {
+  const Table table = read_table(source.path);
+  const std::size_t file = needed_column(table, kFileNames), label = needed_column(table, kLabelNames);
+  const int split = column_of(table, kSplitNames);
+  std::map<std::string, PictureClasses> parts;      // by their names
+  std::map<std::string, const Table::Row*> before;  // of each file
+  for (const Table::Row& row : table.rows) {
+    const std::string &name = row.cells[file], &of = row.cells[label];
+    if (name.empty() || of.empty()) table.refuse(row, "has no file or no label");
+    if (of.find('\n') != std::string::npos) table.refuse(row, "has a line break in its label");
+    const std::string path = (fs::path(source.path).parent_path() / name).lexically_normal().string();
+    std::error_code error;
+    if (!fs::is_regular_file(path, error)) {
+      table.refuse(row, fmt::format("names {}, and there is no file {}", name, path));
+    }
+    const auto [known, is_new] = before.emplace(path, &row);
+    if (!is_new) {
+      table.refuse(row, fmt::format("names {} again, as {}; line {} has it as {}", name, of,
+                                    known->second->line, known->second->cells[label]));
+    }
+    if (const auto format = format_of_file(path); !format.empty() && !is_decoded(format)) {
+      list.other_formats.add(path);
+    } else {
+      const std::string part = split < 0 ? "train" : row.cells[static_cast<std::size_t>(split)];
+      parts[small_letters(part)][of].push_back(path);
+    }
+  }
+  return chosen_parts(source, std::move(parts), list);
+}
+
+void sort_as_numbers(std::vector<std::string>& labels) {
+  constexpr std::size_t kMostDigits = 18;
+  const bool are_numbers = std::ranges::all_of(labels, [](const std::string& label) {
+    return !label.empty() && label.size() <= kMostDigits &&
+           std::ranges::all_of(label, [](char c) { return c >= '0' && c <= '9'; });
+  });
+  if (!are_numbers) return;
+  std::ranges::sort(labels, {}, [](const std::string& label) { return std::pair(std::stoll(label), label); });
+}
+
+}  // namespace lpmm

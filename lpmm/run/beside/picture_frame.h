@@ -1,0 +1,18 @@
+// How pictures are cut to the squares that a model reads, as the files beside it say.
+#pragma once
+
+#include <string>
+
+#include "lpmm/data/image_file.h"
+
+namespace lpmm {
+
+// As a folder's preprocessor_config.json says it, else timm's config.json; of side 0 where neither does.
+// Throws RunError naming file and key.
+PictureFrame read_frame(const std::string& folder);
+
+// Writes how the pictures of `data` were cut into the preprocessor_config.json of that folder, where its
+// files do not say the same.
+void keep_frame(const std::string& folder, const ImageData& data);
+
+}  // namespace lpmm
