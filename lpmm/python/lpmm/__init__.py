@@ -9,16 +9,17 @@ import math
 import numpy
 
 from . import _lpmm
-from ._lpmm import presets, rules, set_threads
+from ._lpmm import presets
 
 __version__ = _lpmm.version
 _OF_TORCH = {  # imported where somebody asks for it
-    "optimizers": ("Optimizer", "Adam", "AdamW", "SGD", "Lion", "LAMB", "RMSprop", "LARS", "LARSClip", "Adagrad", "AdEMAMix",
-                   "AdamMini", "AdamWFactored", "Adafactor", "Muon", "NonFiniteGradient"),
+    "optimizer": ("Optimizer", "NonFiniteGradient"),
+    "rules": ("Adam", "AdamW", "SGD", "Lion", "LAMB", "RMSprop", "LARS", "LARSClip", "Adagrad", "AdEMAMix",
+                   "AdamMini", "AdamWFactored", "Adafactor", "Muon"),
     "gradients": ("PackedGradient",),
     "parameters": ("PackedParameter", "pack", "unpack", "float_state_dict"),
 }
-__all__ = ["dequantize", "plan", "presets", "quantize", "rules", "set_threads", *(n for ns in _OF_TORCH.values() for n in ns)]
+__all__ = ["dequantize", "plan", "presets", "quantize", "set_threads", *(n for ns in _OF_TORCH.values() for n in ns)]
 
 
 def __getattr__(name):
@@ -26,6 +27,16 @@ def __getattr__(name):
         if name in names:
             return getattr(importlib.import_module("lpmm." + module), name)
     raise AttributeError(f"module 'lpmm' has no attribute '{name}'")
+
+
+_threads = None  # of the kernels; None: as many as torch has, or else all processors
+
+
+def set_threads(threads):
+    """The number of threads of lpmm's kernels; 0: all processors. No result depends on it."""
+    global _threads
+    _lpmm.set_threads(threads)
+    _threads = threads
 
 
 def _array(x, dtype, what):

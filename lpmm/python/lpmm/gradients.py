@@ -129,6 +129,7 @@ class PackedGradient(torch.Tensor):
     def _add(func, self, other, alpha=1):
         if isinstance(other, PackedGradient):
             other = other.dequantize()
+        other = torch.as_tensor(other).expand(self.shape)
         self.fold(other if alpha == 1 else other * alpha)
         return self
 

@@ -84,7 +84,8 @@ class PackedParameter(torch.Tensor):
         if func in (torch.Tensor.data_ptr, torch.Tensor.untyped_storage, torch.Tensor.numpy):
             raise RuntimeError("a packed weight has no fp32 memory; lpmm.float_state_dict(model) and lpmm.unpack(model) make it, "
                                "as in model.save_pretrained(folder, state_dict=lpmm.float_state_dict(model))")
-        return super().__torch_function__(func, types, args, kwargs or {})
+        with torch._C.DisableTorchFunctionSubclass():  # Tensor's own would make what comes out one of these
+            return func(*args, **(kwargs or {}))
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):

@@ -1,7 +1,9 @@
 """torch.optim with packed states."""
+import inspect
 import math
 import weakref
 
+import lpmm
 import torch
 
 from . import _lpmm
@@ -62,21 +64,40 @@ class Optimizer(torch.optim.Optimizer):
     """
 
     rule = ""
+    arguments = {}  # and defaults, in torch's order; lr and weight_decay are always among them
     settings = {}  # argument: setting of the rule, or settings
-    torch_names = {}  # of torch.optim's states
+    torch_names = {}  # of torch.optim's states: roles
+    # What all take besides. torch's foreach and fused ask for one of its loops, and here there is one.
+    own_arguments = dict(maximize=False, foreach=None, fused=None, capturable=False, differentiable=False, preset="lpmm-min",
+                         specs=None, min_elements=0, kind="hidden", seed=0, bf16_rounding="sr", clip_norm=0.0, on_nonfinite="skip")
+    _hints, _missing = ("foreach", "fused"), ("amsgrad", "capturable", "differentiable", "initial_accumulator_value")
 
-    def __init__(self, params, defaults, *, preset="lpmm-min", specs=None, min_elements=0, kind="hidden", seed=0,
-                 bf16_rounding="sr", clip_norm=0.0, on_nonfinite="skip"):
-        if on_nonfinite not in ("skip", "raise"):
-            raise ValueError(f"on_nonfinite is {on_nonfinite!r}, but must be 'skip' or 'raise'")
-        if not 0 <= clip_norm < math.inf:
-            raise ValueError(f"clip_norm is {clip_norm}, but must be a number from 0 (no clipping) on")
-        self.clip_norm, self.on_nonfinite = clip_norm, on_nonfinite
+    def __init_subclass__(cls):
+        kinds = inspect.Parameter
+        own = [kinds(k, kinds.KEYWORD_ONLY, default=v) for k, v in Optimizer.own_arguments.items()]
+        torchs = [kinds(k, kinds.POSITIONAL_OR_KEYWORD, default=v) for k, v in cls.arguments.items()]
+        cls.__signature__ = inspect.Signature([kinds("params", kinds.POSITIONAL_OR_KEYWORD), *torchs, *own])
+
+    def __init__(self, *args, **kwargs):
+        bound = self.__signature__.bind(*args, **kwargs)
+        bound.apply_defaults()
+        given = dict(bound.arguments)
+        for name in self._missing:
+            if given.pop(name, False):
+                raise ValueError(f"{type(self).__name__} has no {name}; leave it out, or take torch.optim's")
+        for name in self._hints:
+            given.pop(name)
+        params, self.clip_norm, self.on_nonfinite = (given.pop(k) for k in ("params", "clip_norm", "on_nonfinite"))
+        if self.on_nonfinite not in ("skip", "raise"):
+            raise ValueError(f"on_nonfinite is {self.on_nonfinite!r}, but must be 'skip' or 'raise'")
+        if not 0 <= self.clip_norm < math.inf:
+            raise ValueError(f"clip_norm is {self.clip_norm}, but must be a number from 0 (no clipping) on")
         self.skipped_steps, self.last_gradient_norm = 0, None
         self._folding = False
+        if lpmm._threads is None:
+            _lpmm.set_threads(torch.get_num_threads())
         self._make_room()
-        super().__init__(params, {**defaults, "preset": preset, "specs": specs, "min_elements": min_elements, "kind": kind,
-                                  "seed": seed, "bf16_rounding": bf16_rounding, "last_lr": math.inf})
+        super().__init__(params, {**given, "last_lr": math.inf})
 
     def _make_room(self):
         self._slots, self._sums, self._hooks = {}, {}, {}
@@ -380,156 +401,3 @@ def _hook(optimizer):
             owner._fold(p)
 
     return hook
-
-
-def _refuse(**arguments):
-    for name, value in arguments.items():
-        if value:
-            raise ValueError(f"{name}={value!r} is not there with packed states")
-
-
-_EXP = {"exp_avg": "momentum", "exp_avg_sq": "variance"}
-_BETAS = {"betas": ("beta1", "beta2"), "eps": "epsilon"}
-
-
-class Adam(Optimizer):
-    rule, torch_names = "adam", _EXP
-    settings = {**_BETAS, "update_clip": "update_clip"}
-
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, amsgrad=False, *, update_clip=0.0,
-                 maximize=False, foreach=None, fused=None, capturable=False, differentiable=False, **packed):
-        _refuse(amsgrad=amsgrad, capturable=capturable, differentiable=differentiable)
-        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, update_clip=update_clip,
-                                      maximize=maximize), **packed)
-
-
-class AdamW(Adam):
-    rule = "adamw"
-
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, amsgrad=False, **more):
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, **more)
-
-
-class SGD(Optimizer):
-    rule, torch_names = "sgd", {"momentum_buffer": "momentum"}
-    settings = {k: k for k in ("momentum", "dampening", "nesterov", "decoupled_decay")}
-
-    def __init__(self, params, lr=1e-3, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False, *, decoupled_decay=False,
-                 maximize=False, foreach=None, fused=None, differentiable=False, **packed):
-        _refuse(differentiable=differentiable)
-        super().__init__(params, dict(lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay, nesterov=nesterov,
-                                      decoupled_decay=decoupled_decay, maximize=maximize), **packed)
-
-
-class Lion(Optimizer):
-    rule, torch_names = "lion", {"exp_avg": "momentum"}
-    settings = {"betas": ("beta1", "beta2")}
-
-    def __init__(self, params, lr=1e-4, betas=(0.9, 0.99), weight_decay=0.0, *, maximize=False, **packed):
-        super().__init__(params, dict(lr=lr, betas=betas, weight_decay=weight_decay, maximize=maximize), **packed)
-
-
-class LAMB(Optimizer):
-    rule, torch_names = "lamb", _EXP
-    settings = {**_BETAS, **{k: k for k in ("min_weight_norm", "max_weight_norm", "trust_clip", "adapt_vectors")}}
-
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-6, weight_decay=0.0, *, min_weight_norm=0.0,
-                 max_weight_norm=0.0, trust_clip=False, adapt_vectors=False, maximize=False, **packed):
-        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, min_weight_norm=min_weight_norm,
-                                      max_weight_norm=max_weight_norm, trust_clip=trust_clip, adapt_vectors=adapt_vectors,
-                                      maximize=maximize), **packed)
-
-
-class LARS(Optimizer):
-    rule, torch_names = "lars", {"momentum_buffer": "momentum"}
-    settings = {"momentum": "momentum", "nesterov": "nesterov", "trust_coefficient": "trust_coefficient", "eps": "norm_epsilon",
-                "trust_clip": "trust_clip", "adapt_vectors": "adapt_vectors"}
-
-    def __init__(self, params, lr=1.0, momentum=0.9, weight_decay=0.0, nesterov=False, *, trust_coefficient=1e-3, eps=1e-8,
-                 trust_clip=False, adapt_vectors=False, maximize=False, **packed):
-        super().__init__(params, dict(lr=lr, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov,
-                                      trust_coefficient=trust_coefficient, eps=eps, trust_clip=trust_clip,
-                                      adapt_vectors=adapt_vectors, maximize=maximize), **packed)
-
-
-class LARSClip(Optimizer):
-    """What bitsandbytes calls LARS."""
-
-    rule, torch_names = "lars_clip", {"momentum_buffer": "momentum"}
-    settings = {"momentum": "momentum", "max_unorm": "max_share", "adapt_vectors": "adapt_vectors"}
-
-    def __init__(self, params, lr=1e-2, momentum=0.9, weight_decay=0.0, *, max_unorm=0.02, adapt_vectors=False, maximize=False,
-                 **packed):
-        super().__init__(params, dict(lr=lr, momentum=momentum, weight_decay=weight_decay, max_unorm=max_unorm,
-                                      adapt_vectors=adapt_vectors, maximize=maximize), **packed)
-
-
-class RMSprop(Optimizer):
-    rule, torch_names = "rmsprop", {"square_avg": "variance", "momentum_buffer": "momentum", "grad_avg": "slow_momentum"}
-    settings = {"alpha": "alpha", "eps": "epsilon", "momentum": "momentum", "centered": "centered"}
-
-    def __init__(self, params, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0, centered=False, capturable=False,
-                 foreach=None, maximize=False, differentiable=False, **packed):
-        _refuse(capturable=capturable, differentiable=differentiable)
-        super().__init__(params, dict(lr=lr, alpha=alpha, eps=eps, weight_decay=weight_decay, momentum=momentum, centered=centered,
-                                      maximize=maximize), **packed)
-
-
-class Adagrad(Optimizer):
-    rule, torch_names = "adagrad", {"sum": "variance"}
-    settings = {"lr_decay": "learning_rate_decay", "eps": "epsilon"}
-
-    def __init__(self, params, lr=1e-2, lr_decay=0.0, weight_decay=0.0, initial_accumulator_value=0.0, eps=1e-10, foreach=None, *,
-                 maximize=False, differentiable=False, fused=None, **packed):
-        _refuse(initial_accumulator_value=initial_accumulator_value, differentiable=differentiable)
-        super().__init__(params, dict(lr=lr, lr_decay=lr_decay, weight_decay=weight_decay, eps=eps, maximize=maximize), **packed)
-
-
-class AdEMAMix(Optimizer):
-    rule, torch_names = "ademamix", _EXP
-    settings = {"betas": ("beta1", "beta2", "beta3"), "alpha": "slow_weight", "t_alpha": "slow_weight_warmup",
-                "t_beta3": "beta3_warmup", "eps": "epsilon"}
-
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999, 0.9999), alpha=5.0, t_alpha=None, t_beta3=None, eps=1e-8,
-                 weight_decay=1e-2, *, maximize=False, **packed):
-        super().__init__(params, dict(lr=lr, betas=betas, alpha=alpha, t_alpha=t_alpha, t_beta3=t_beta3, eps=eps,
-                                      weight_decay=weight_decay, maximize=maximize), **packed)
-
-
-class AdamMini(Optimizer):
-    rule, torch_names, settings = "adam_mini", {}, _BETAS
-
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, *, maximize=False, **packed):
-        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, maximize=maximize), **packed)
-
-
-class AdamWFactored(AdamMini):
-    rule = "adamw_factored"
-
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, **more):
-        super().__init__(params, lr, betas, eps, weight_decay, **more)
-
-
-class Adafactor(Optimizer):
-    rule = "adafactor"
-    settings = {"eps": ("epsilon1", "epsilon2"), **{k: k for k in ("clip_threshold", "decay_rate", "beta1", "scale_parameter",
-                                                                    "relative_step")}}
-
-    def __init__(self, params, lr=1e-2, eps=(1e-30, 1e-3), clip_threshold=1.0, decay_rate=0.8, beta1=0.0, weight_decay=0.0, *,
-                 scale_parameter=True, relative_step=True, maximize=False, **packed):
-        super().__init__(params, dict(lr=lr, eps=eps, clip_threshold=clip_threshold, decay_rate=decay_rate, beta1=beta1,
-                                      weight_decay=weight_decay, scale_parameter=scale_parameter, relative_step=relative_step,
-                                      maximize=maximize), **packed)
-
-
-class Muon(Optimizer):
-    """Hidden matrices take orthogonal steps, all else (kind="embedding" or "head", vectors) AdamW's with betas and eps."""
-
-    rule, torch_names = "muon", {"momentum_buffer": "momentum"}
-    settings = {**_BETAS, **{k: k for k in ("momentum", "nesterov", "ns_steps", "match_rms", "adamw_rate_scale")}}
-
-    def __init__(self, params, lr=1e-3, weight_decay=0.1, momentum=0.95, nesterov=True, ns_steps=5, *, match_rms=True,
-                 adamw_rate_scale=1.0, betas=(0.9, 0.95), eps=1e-8, maximize=False, **packed):
-        super().__init__(params, dict(lr=lr, weight_decay=weight_decay, momentum=momentum, nesterov=nesterov, ns_steps=ns_steps,
-                                      match_rms=match_rms, adamw_rate_scale=adamw_rate_scale, betas=betas, eps=eps,
-                                      maximize=maximize), **packed)
