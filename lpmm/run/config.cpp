@@ -242,6 +242,23 @@ void take_model(const ModelConfig& start, const FamilyList& families, TomlTable&
   file.set("model.name=" + toml_string(start.name), "--init");
 }
 
+// A model's name that the command line gives decides the sizes that names decide, and leaves out what models
+// of its family do not have.
+void clear_sizes(const FamilyList& families, const std::vector<std::string>& settings, TomlTable& file) {
+  const auto name = file.table("model").text("name");
+  if (!name) return;
+  const ModelConfig usual = families.config(*name);
+  for (const std::string& key : file.table("model").keys()) {
+    const std::string full = "model." + key;
+    const auto is_this = [&](const ModelSetting& s) { return s.key == key || s.old_key == key; };
+    const auto known = std::ranges::find_if(usual.family->settings, is_this);
+    const bool is_size = known != usual.family->settings.end() && usual.value(known->key) != known->standard;
+    const bool is_foreign = key != "name" && known == usual.family->settings.end();
+    const auto gives = [&](const std::string& s) { return s.starts_with(full + "="); };
+    if ((is_size || is_foreign) && std::ranges::none_of(settings, gives)) file.erase(full);
+  }
+}
+
 // The file with what the command line changes.
 TomlTable changed_file(const std::string& text, const std::string& name, const ConfigOptions& options) {
   if (options.families == nullptr) throw std::logic_error("ConfigOptions::families: there are none");
@@ -265,6 +282,7 @@ TomlTable changed_file(const std::string& text, const std::string& name, const C
     check_setting(setting, *options.families);
     file.set(setting, "--set " + setting);
   }
+  if (given("model.name=")) clear_sizes(*options.families, options.settings, file);
   if (options.start != nullptr) take_model(*options.start, *options.families, file);
   // A length in epochs that was asked for replaces one in steps that the file has.
   if (given("train.epochs=") && !given("train.steps=")) file.erase("train.steps");

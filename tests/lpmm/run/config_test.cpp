@@ -700,6 +700,23 @@ TEST(Config, EpochsAskedForReplaceTheStepsOfTheFile) {
   EXPECT_EQ(steps({"train.epochs=0", "train.steps=3"}), 3);
 }
 
+// A name that the command line gives decides what names decide, in a file that has every key too.
+TEST(Config, ANameOfAModelReplacesTheSizesOfAFile) {
+  const std::string file =
+      to_toml(parse_config("[model]\nname = \"gpt\"\nlayers = 2\nheads = 2\nembedding = 8\ndropout = 0.25\n"
+                           "[data]\nset = \"text\"\n[train]\nsteps = 1\n",
+                           "file", with_families()));
+  const auto model = [&](const std::vector<std::string>& settings) {
+    return parse_config(file, "file", with_families({.settings = settings})).model;
+  };
+  EXPECT_EQ(model({}).integer("layers"), 2);
+  EXPECT_EQ(model({"model.name=gpt2"}).integer("layers"), 12);
+  EXPECT_EQ(model({"model.name=gpt2"}).integer("embedding"), 768);
+  EXPECT_EQ(model({"model.name=gpt2"}).number("dropout"), 0.25);
+  EXPECT_EQ(model({"model.name=gpt2", "model.layers=3"}).integer("layers"), 3);
+  EXPECT_EQ(model({"model.name=smollm2-135m"}).integer("layers"), 30);
+}
+
 TEST(Config, ShippedConfigsLoad) {
   int files = 0;
   for (const auto& item : std::filesystem::directory_iterator(LPMM_SOURCE_DIR "/experiments/configs")) {
