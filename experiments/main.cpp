@@ -20,6 +20,7 @@
 
 #include "experiments/commands/arguments.h"
 #include "experiments/commands/setup/completion.h"
+#include "experiments/commands/setup/help.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/exit_code.h"
 #include "lpmm/base/interrupt.h"
@@ -140,6 +141,15 @@ std::vector<std::string> arguments_of(int argc, char** argv) {
   return words;
 }
 
+// Those of `lpmm help WORDS` where they name no command; empty: it is something else.
+std::vector<std::string> words_asked_about(CLI::App& program, int argc, char** argv) {
+  std::vector<std::string> words(argv + std::min(argc, 2), argv + argc);
+  if (argc < 3 || std::string_view(argv[1]) != "help" || words[0].starts_with('-')) return {};
+  const auto commands = program.get_subcommands({});
+  const auto is_command = [&](const CLI::App* command) { return command->get_name() == words[0]; };
+  return std::ranges::any_of(commands, is_command) ? std::vector<std::string>() : words;
+}
+
 int run(int argc, char** argv) {
   CLI::App program(
       "Trains networks whose whole model memory (parameters, gradient accumulators, optimizer state) is "
@@ -153,10 +163,15 @@ int run(int argc, char** argv) {
   lpmm plan resnet20_cifar10 --preset lpmm
   lpmm quantize weights.npy --spec int8:block128:sr
 
-`lpmm help COMMAND` explains a command. --json prints one object on standard output; progress
-goes to standard error. Exit codes: 0 done, 1 the run failed, 2 bad usage, 130 interrupted.)");
+`lpmm help COMMAND` explains a command; `lpmm help WORDS` finds what has these words in it, as
+"csv" or "finetune". --json prints one object on standard output; progress goes to standard error.
+Exit codes: 0 done, 1 the run failed, 2 bad usage, 130 interrupted.)");
   lpmm::Action action;
   add_commands(program, action);
+  if (const std::vector<std::string> asked = words_asked_about(program, argc, argv); !asked.empty()) {
+    lpmm::print_help_on(program, asked);
+    return kDone;
+  }
   std::vector<std::string> words = arguments_of(argc, argv);
   if (words[0] == "complete") {
     for (const std::string& next : lpmm::completions(program, {words.begin() + 1, words.end()})) {

@@ -59,7 +59,12 @@ if(NOT LPMM_PACKED_ONLY)
   install(TARGETS lpmm)
   set_target_properties(lpmm PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
   # experiments/commands/shipped_configs.cpp looks there, from the program's own place.
-  install(DIRECTORY experiments/configs DESTINATION share/lpmm FILES_MATCHING PATTERN "*.toml")
+  install(DIRECTORY experiments/configs DESTINATION share/lpmm/experiments FILES_MATCHING PATTERN "*.toml")
+  foreach(page README.md experiments/README.md experiments/zoo/README.md experiments/optimizers/README.md
+          lpmm/README.md lpmm/EMBEDDING.md lpmm/RECIPES.md lpmm/memory/README.md)
+    get_filename_component(folder ${page} DIRECTORY)
+    install(FILES ${page} DESTINATION share/lpmm/${folder})
+  endforeach()
   set(links "")
   foreach(library lpmm_core lpmm_kernels lpmm_models)
     get_target_property(of_library ${library} LINK_LIBRARIES)

@@ -22,8 +22,9 @@
 
 namespace lpmm {
 
-RunConfig ConfigArguments::load() const {
+RunConfig ConfigArguments::load(const ModelConfig* start) const {
   ConfigOptions all = with_families(options);
+  all.start = start;
   if (threads >= 0) all.settings.push_back(fmt::format("train.threads={}", threads));
   if (!device.empty()) all.settings.push_back(fmt::format("train.device={}", device));
   RunConfig config = load_config(find_config(path), all);

@@ -56,7 +56,8 @@ struct ConfigArguments {
   ConfigOptions options;
   int threads = -1;    // negative: as in the file
   std::string device;  // empty: as in the file
-  RunConfig load() const;
+  // `start`: ConfigOptions::start.
+  RunConfig load(const ModelConfig* start = nullptr) const;
 };
 void add_config_arguments(CLI::App& command, ConfigArguments& arguments);
 

@@ -9,22 +9,28 @@
 #include "lpmm/base/text.h"
 
 namespace lpmm {
+namespace fs = std::filesystem;
 namespace {
 
-namespace fs = std::filesystem;
+constexpr const char* kConfigs = "experiments/configs";
 
-// prefix/bin/lpmm has prefix/share/lpmm/configs, source/build/lpmm has source/experiments/configs. Empty:
-// neither is there.
+// prefix/bin/lpmm has prefix/share/lpmm/experiments/configs, source/build/lpmm has
+// source/experiments/configs. Empty: neither is there.
 fs::path folder_of_configs() {
-  std::error_code none;
-  const fs::path above = fs::read_symlink("/proc/self/exe", none).parent_path().parent_path();
-  for (const char* inside : {"share/lpmm/configs", "experiments/configs"}) {
-    if (fs::is_directory(above / inside, none)) return above / inside;
-  }
-  return {};
+  const fs::path root = folder_of_pages();
+  return root.empty() ? root : root / kConfigs;
 }
 
 }  // namespace
+
+fs::path folder_of_pages() {
+  std::error_code none;
+  const fs::path above = fs::read_symlink("/proc/self/exe", none).parent_path().parent_path();
+  for (const fs::path& root : {above / "share/lpmm", above}) {
+    if (fs::is_directory(root / kConfigs, none)) return root;
+  }
+  return {};
+}
 
 std::vector<std::string> shipped_config_names() {
   std::vector<std::string> names;

@@ -56,6 +56,43 @@ bool is_named(const std::string& tokenizer) {
   return std::ranges::find(kTokenizers, tokenizer) != std::end(kTokenizers);
 }
 
+constexpr std::string_view kTokenFile = ".tokens";
+
+// The texts of a file, or of the .txt and .md files below a folder, in order of their paths. Other files of
+// the folder are counted on standard error.
+std::vector<std::string> texts_at(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return {read_text(path, kLongestText)};
+  std::vector<std::string> paths, texts;
+  std::size_t others = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(path)) {
+    if (!entry.is_regular_file(error)) continue;
+    const std::string ending = entry.path().extension().string();
+    if (ending == ".txt" || ending == ".md") {
+      paths.push_back(entry.path().string());
+    } else {
+      ++others;
+    }
+  }
+  if (paths.empty()) throw RunError(fmt::format("{}: has no .txt or .md file", path));
+  std::ranges::sort(paths);
+  std::uint64_t room = kLongestText;
+  for (const std::string& file : paths) {
+    texts.push_back(read_text(file, room));
+    room -= texts.back().size();
+    if (texts.back().empty()) texts.pop_back();
+  }
+  if (texts.empty()) throw RunError(fmt::format("{}: its .txt and .md files are empty", path));
+  if (others > 0) tell(fmt::format("{}: {} files that are not .txt or .md are left out\n", path, others));
+  return texts;
+}
+
+std::string joined(const std::vector<std::string>& texts) {
+  std::string all;
+  for (const std::string& text : texts) all += text;
+  return all;
+}
+
 void empty(Batch& batch) {  // keeps the room
   batch.count = 0;
   batch.tokens.clear();
@@ -105,63 +142,129 @@ TextData::TextData(const TextOptions& options, std::unique_ptr<Tokenizer> tokeni
       name_(options.path.empty() ? kLicences : find_text(options.path)),
       length_(options.length) {
   if (length_ < 1) throw UsageError(fmt::format("data.length = {}: must be at least 1", length_));
-  if (name_.ends_with(".tokens")) {
-    file_.emplace(name_);
-    tokenizer_ = make_tokenizer(file_->description(), tokenizer_files(options));
-    if (tokenizer_->vocabulary() != file_->vocabulary()) {
-      throw RunError(fmt::format("{}: says {} tokens, but its tokenizer has {}", name_, file_->vocabulary(),
-                                 tokenizer_->vocabulary()));
-    }
-    if (tokenizer != nullptr && tokenizer->describe() != tokenizer_->describe()) {
-      throw UsageError(fmt::format("{}: was made by another tokenizer than the model's", name_));
-    }
+  const std::string test = options.test_path.empty() ? "" : find_text(options.test_path);
+  if (name_.ends_with(kTokenFile)) {
+    open_tokens(test, std::move(tokenizer));
   } else {
-    if (tokenizer == nullptr) check_tokenizer(options);
-    const std::string text = options.path.empty() ? licence_texts() : read_text(name_, kLongestText);
-    try {
-      tokenizer_ = tokenizer != nullptr ? std::move(tokenizer) : make_text_tokenizer(options, text);
-      ids_ = tokenizer_->encode(text, progress);
-      loading_bytes_ = static_cast<std::int64_t>(text.size()) + bytes();
-    } catch (const UsageError& e) {
-      throw UsageError(fmt::format("{}: {}", name_, e.what()));
+    read_texts(test, std::move(tokenizer), progress);
+  }
+  const double share = test.empty() ? options.validation_share : 0;
+  train_tokens_ =
+      main_.size() - static_cast<std::int64_t>(std::llround(static_cast<double>(main_.size()) * share));
+  check_sizes();
+}
+
+void TextData::open_tokens(const std::string& test, std::unique_ptr<Tokenizer> tokenizer) {
+  const auto open = [&](const std::string& path, Part& part) {
+    part.file.emplace(path);
+    auto made = make_tokenizer(part.file->description(), tokenizer_files(options_));
+    if (made->vocabulary() != part.file->vocabulary()) {
+      throw RunError(fmt::format("{}: says {} tokens, but its tokenizer has {}", path,
+                                 part.file->vocabulary(), made->vocabulary()));
     }
+    const Tokenizer* other = tokenizer_ != nullptr ? tokenizer_.get() : tokenizer.get();
+    if (other != nullptr && other->describe() != made->describe()) {
+      throw UsageError(fmt::format("{}: was made by another tokenizer than the {}", path,
+                                   tokenizer_ != nullptr ? "text to train on" : "model's"));
+    }
+    tokenizer_ = std::move(made);
+  };
+  open(name_, main_);
+  if (test.empty()) return;
+  if (!test.ends_with(kTokenFile)) {
+    throw UsageError(fmt::format("data.test_path = {}: is to be a token file (.tokens), as data.path is",
+                                 options_.test_path));
   }
-  train_tokens_ = size() - static_cast<std::int64_t>(
-                               std::llround(static_cast<double>(size()) * options.validation_share));
-  const bool trains = options.validation_share < 1;
-  if ((trains && train_tokens_ <= length_) || size() - train_tokens_ <= length_) {
+  open(test, test_);
+}
+
+void TextData::read_texts(const std::string& test, std::unique_ptr<Tokenizer> tokenizer,
+                          const ProgressCall& progress) {
+  if (test.ends_with(kTokenFile)) {
     throw UsageError(
-        fmt::format("{}: {} tokens to train on and {} to validate, but a sequence takes {}; use more text, a "
-                    "shorter data.length or another data.validation_share",
-                    name_, train_tokens_, size() - train_tokens_, length_ + 1));
+        fmt::format("data.test_path = {}: is to be a text, as data.path is", options_.test_path));
   }
+  if (tokenizer == nullptr) check_tokenizer(options_);
+  std::vector<std::string> texts = options_.path.empty() ? std::vector{licence_texts()} : texts_at(name_),
+                           tests;
+  if (!test.empty()) tests = texts_at(test);
+  std::size_t all = 0, done = 0;
+  for (const auto* list : {&texts, &tests}) {
+    for (const std::string& text : *list) all += text.size();
+  }
+  const auto encode = [&](const std::string& name, const std::vector<std::string>& list, Part& part) {
+    const auto between = tokenizer_->end_of_text();
+    for (const std::string& text : list) {
+      const auto said = [&](std::int64_t bytes, std::int64_t) {
+        progress(static_cast<std::int64_t>(done) + bytes, static_cast<std::int64_t>(all));
+      };
+      try {
+        const auto ids = tokenizer_->encode(text, progress ? ProgressCall(said) : ProgressCall());
+        part.ids.insert(part.ids.end(), ids.begin(), ids.end());
+      } catch (const UsageError& e) {
+        throw UsageError(fmt::format("{}: {}", name, e.what()));
+      }
+      if (list.size() > 1 && between) part.ids.push_back(*between);
+      done += text.size();
+    }
+  };
+  try {
+    tokenizer_ = tokenizer != nullptr ? std::move(tokenizer)
+                                      : make_text_tokenizer(options_, texts.size() + tests.size() == 1
+                                                                          ? texts[0]
+                                                                          : joined(texts) + joined(tests));
+  } catch (const UsageError& e) {
+    throw UsageError(fmt::format("{}: {}", name_, e.what()));
+  }
+  encode(name_, texts, main_);
+  encode(test, tests, test_);
+  loading_bytes_ = static_cast<std::int64_t>(all) + bytes();
+}
+
+void TextData::check_sizes() const {
+  const bool trains = train_tokens_ > 0, tests = size() > train_tokens_;
+  if ((!trains || train_tokens_ > length_) && (!tests || size() - train_tokens_ > length_)) return;
+  throw UsageError(
+      fmt::format("{}: {} tokens to train on and {} to validate, but a sequence takes {}; use more text, a "
+                  "shorter data.length or another data.validation_share",
+                  name_, train_tokens_, size() - train_tokens_, length_ + 1));
 }
 
 std::int64_t TextData::size() const {
-  return file_ ? file_->size() : static_cast<std::int64_t>(ids_.size());
+  return main_.size() + test_.size();
 }
 
 std::int64_t TextData::bytes() const {
-  return size() * (!file_ ? 4 : file_->vocabulary() <= 65536 ? 2 : 4);
+  return main_.bytes() + test_.bytes();
 }
 
 std::uint32_t TextData::checksum() const {
-  if (!file_) return crc32(std::as_bytes(std::span(ids_)));
+  return test_.checksum(main_.checksum(0));
+}
+
+std::uint32_t TextData::Part::checksum(std::uint32_t before) const {
+  if (!file) return crc32(std::as_bytes(std::span(ids)), before);
   constexpr std::int64_t kPlaces = 1024, kRun = 1024;
   const std::int64_t stride = std::max(kRun, size() / kPlaces);
-  std::vector<std::int32_t> ids(static_cast<std::size_t>(kRun));
-  std::uint32_t sum = 0;
+  std::vector<std::int32_t> some(static_cast<std::size_t>(kRun));
+  std::uint32_t sum = before;
   for (std::int64_t at = 0; at < size(); at += stride) {
-    const auto run = std::span(ids).first(static_cast<std::size_t>(std::min(kRun, size() - at)));
+    const auto run = std::span(some).first(static_cast<std::size_t>(std::min(kRun, size() - at)));
     read(at, run);
     sum = crc32(std::as_bytes(run), sum);
   }
   return sum;
 }
 
+void TextData::Part::read(std::int64_t first, std::span<std::int32_t> out) const {
+  if (file) return file->read(first, out);
+  std::copy_n(ids.begin() + first, out.size(), out.begin());
+}
+
 void TextData::read(std::int64_t first, std::span<std::int32_t> out) const {
-  if (file_) return file_->read(first, out);
-  std::copy_n(ids_.begin() + first, out.size(), out.begin());
+  const std::int64_t end = main_.size();
+  if (first < end || test_.size() == 0) return main_.read(first, out);
+  test_.read(first - end, out);
 }
 
 void TextData::append(std::int64_t first, Batch& out) const {
@@ -177,10 +280,16 @@ void TextData::make_batch(const BatchPlan& plan, std::int64_t epoch, std::int64_
                           Batch& out) const {
   const std::int64_t count = plan.batch / plan.microbatches;
   const std::int64_t first = index * plan.batch + microbatch * count;
+  empty(out);
+  if (options_.blocks) {
+    for (std::int64_t i = first; i < first + count; ++i) {
+      append(drawn_order(plan.seed, epoch, train_examples(), i) * length_, out);
+    }
+    return;
+  }
   const Noise noise{plan.seed, 0, static_cast<std::uint32_t>(epoch),
                     static_cast<std::uint32_t>(Stream::kShuffle)};
   const auto starts = static_cast<std::uint64_t>(train_tokens_ - length_);
-  empty(out);
   for (std::int64_t i = 0; i < count; ++i) {
     const PhiloxWords draws = noise_words(noise, static_cast<std::uint32_t>(first + i));
     const std::uint64_t draw = std::uint64_t{draws.x[0]} << 32 | draws.x[1];

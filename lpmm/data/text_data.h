@@ -15,14 +15,18 @@
 namespace lpmm {
 
 struct TextOptions {
-  std::string path;  // text, or a token file (lpmm/data/tokens.h); below data_folder() where it is not found
-                     // as such. Empty: the licence texts of a Debian system
+  // A text, a folder of .txt and .md files, or a token file (lpmm/data/tokens.h); below data_folder() where
+  // it is not found as such. Empty: the licence texts of a Debian system.
+  std::string path;
   std::string tokenizer =
       "characters";               // of text: characters, bytes, words, gpt2, or what load_tokenizer takes
   std::string folder;             // of gpt2's encoder.json and vocab.bpe; empty: data_folder()/gpt2-bpe
   int words = 0;                  // of words: how many in all; 0: every one
-  double validation_share = 0.1;  // 1: nothing to train on
+  double validation_share = 0.1;  // 1: nothing to train on; 0: nothing to test on
   int length = 0;                 // tokens of a sequence
+  std::string test_path;          // what to test on, found as `path` is; empty: a part of `path`
+  bool blocks = false;            // text: an epoch has each block of `length` tokens once
+  std::string columns;            // sentences: which columns of a table to read; empty: those of usual names
 
   bool operator==(const TextOptions&) const = default;
 };
@@ -42,8 +46,10 @@ void check_tokenizer(const TextOptions& options);
 std::unique_ptr<Tokenizer> make_text_tokenizer(const TextOptions& options, std::string_view text);
 
 // A sequence is a window of the tokens with the window one token later as its labels. Training windows start
-// anywhere, drawn by the noise of (seed, epoch, place in the epoch); an epoch is as many as fit side by side.
-// Validation windows lie side by side.
+// anywhere, drawn by the noise of (seed, epoch, place in the epoch), or with options.blocks lie side by side,
+// in an order drawn anew for every epoch; an epoch is as many as fit side by side. Validation windows lie
+// side by side. The files of a folder follow each other in the order of their names, with the token that ends
+// a document between them where the tokenizer has one, else a line break.
 class TextData : public DataSource {
  public:
   // Throws RunError and UsageError that name the file: missing, empty, not UTF-8, a tokenizer it does not
@@ -57,7 +63,9 @@ class TextData : public DataSource {
   std::int64_t train_examples() const override {
     return std::max<std::int64_t>(0, train_tokens_ - 1) / length_;
   }
-  std::int64_t test_examples() const override { return (size() - train_tokens_ - 1) / length_; }
+  std::int64_t test_examples() const override {
+    return std::max<std::int64_t>(0, size() - train_tokens_ - 1) / length_;
+  }
   std::int64_t labels() const override { return length_; }
   void make_batch(const BatchPlan& plan, std::int64_t epoch, std::int64_t index, int microbatch,
                   Batch& out) const override;
@@ -72,14 +80,27 @@ class TextData : public DataSource {
   const Tokenizer* tokenizer() const { return tokenizer_.get(); }
 
  private:
+  // Tokens that follow each other, in a file or in memory.
+  struct Part {
+    std::optional<TokenFile> file = {};
+    std::vector<std::int32_t> ids = {};
+
+    std::int64_t size() const { return file ? file->size() : static_cast<std::int64_t>(ids.size()); }
+    std::int64_t bytes() const { return size() * (!file || file->vocabulary() > 65536 ? 4 : 2); }
+    void read(std::int64_t first, std::span<std::int32_t> out) const;
+    std::uint32_t checksum(std::uint32_t before) const;
+  };
+  void open_tokens(const std::string& path, std::unique_ptr<Tokenizer> tokenizer);
+  void read_texts(const std::string& test, std::unique_ptr<Tokenizer> tokenizer,
+                  const ProgressCall& progress);
+  void check_sizes() const;
   void read(std::int64_t first, std::span<std::int32_t> out) const;
   void append(std::int64_t first, Batch& out) const;  // the window that starts there
 
   TextOptions options_;
   std::string name_;
   std::unique_ptr<Tokenizer> tokenizer_;
-  std::optional<TokenFile> file_;
-  std::vector<std::int32_t> ids_;  // where there is no file
+  Part main_, test_;  // test_: what options.test_path names
   std::int64_t length_, train_tokens_ = 0, loading_bytes_ = 0;
 };
 

@@ -56,7 +56,7 @@ Metadata settings_of(const ModelMemory& memory, const MemoryFile& kind) {
   }
   for (int t = 0; t < memory.tensors(); ++t) {
     const auto key = [&](std::string_view what) { return key_of(memory, kind, t, what); };
-    const TensorGroup group = group_of(optimizer, memory.info(t).name);
+    const TensorGroup group = group_of(optimizer, memory.info(t));
     out[key("elements")] = fmt::format("{}", memory.info(t).elements());
     if (kind.names_tensors) out[key("shape")] = fmt::format("{}", fmt::join(memory.info(t).shape, " x "));
     out[key("tensor.kind")] = fmt::format("{}", static_cast<int>(memory.info(t).kind));

@@ -106,11 +106,13 @@ void check_groups(const OptimizerConfig& config, std::span<const TensorInfo> ten
   }
 }
 
-TensorGroup group_of(const OptimizerConfig& c, const std::string& tensor) {
-  TensorGroup found{1, c.weight_decay};
+TensorGroup group_of(const OptimizerConfig& c, const TensorInfo& tensor) {
+  const bool is_vector = std::ranges::count_if(tensor.shape, [](std::int64_t size) { return size > 1; }) <= 1;
+  const double usual = is_vector && !c.decay_vectors ? 0 : c.weight_decay;
+  TensorGroup found{1, usual};
   for (const ParameterGroup& g : c.groups) {
-    if (!matches_pattern(g.pattern, tensor)) continue;
-    found = {g.learning_rate_scale, g.weight_decay < 0 ? c.weight_decay : g.weight_decay};
+    if (!matches_pattern(g.pattern, tensor.name)) continue;
+    found = {g.learning_rate_scale, g.weight_decay < 0 ? usual : g.weight_decay};
   }
   return found;
 }
@@ -118,7 +120,7 @@ TensorGroup group_of(const OptimizerConfig& c, const std::string& tensor) {
 Rule make_rule(const OptimizerConfig& c, const TensorInfo& tensor, double learning_rate, std::int64_t t,
                double clip, bool error_feedback, double last_learning_rate) {
   constexpr double kLeastKept = 1e-30;  // above 0, which would mean a rule without momentum
-  const TensorGroup group = group_of(c, tensor.name);
+  const TensorGroup group = group_of(c, tensor);
   RuleStep step;
   step.weight_decay = group.weight_decay;
   step.learning_rate = learning_rate * group.learning_rate_scale;

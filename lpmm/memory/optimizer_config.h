@@ -30,6 +30,7 @@ struct OptimizerConfig {
   RuleName rule = "sgd";
   std::optional<double> learning_rate = {};  // not given: the rule's own (peak_rate)
   double weight_decay = 0;
+  bool decay_vectors = true;    // weight decay is also of tensors with one dimension: norms and biases
   GivenSettings settings = {};  // of the rule: {{"momentum", 0.9}}
   double clip_norm = 0;         // global-norm clipping; 0: none
   // Percentile clipping (clipping.h), of each tensor and before clip_norm; 1 to 99, 0: none.
@@ -62,7 +63,7 @@ double setting(const OptimizerConfig& config, SettingKey key);
 // Stands for the learning rate of the last update before there was one.
 inline constexpr double kNoLearningRate = std::numeric_limits<double>::infinity();
 
-TensorGroup group_of(const OptimizerConfig& config, const std::string& tensor);
+TensorGroup group_of(const OptimizerConfig& config, const TensorInfo& tensor);
 
 // Scalars of update `t` (1-based count of updates of this run that were applied) for one tensor.
 // `learning_rate` has the schedule applied; `clip` is the gradient factor. With `error_feedback` the factor

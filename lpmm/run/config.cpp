@@ -230,6 +230,18 @@ void check_setting(const std::string& setting, const FamilyList& families) {
                                did_you_mean(nearest_key(word, names, config_keys::kOtherWords))));
 }
 
+void take_model(const ModelConfig& start, const FamilyList& families, TomlTable& file) {
+  const TomlTable model = file.table("model");
+  const auto name = model.text("name");
+  if (name && *name == start.name) return;
+  if (name && families.find(*name).name != start.family->name) return;
+  for (const ModelSetting& s : start.family->settings) {
+    if (model.has(s.key) || (!s.old_key.empty() && model.has(s.old_key))) continue;
+    file.set(fmt::format("model.{}={}", s.key, to_text(start.value(s.key))), "--init");
+  }
+  file.set("model.name=" + toml_string(start.name), "--init");
+}
+
 // The file with what the command line changes.
 TomlTable changed_file(const std::string& text, const std::string& name, const ConfigOptions& options) {
   if (options.families == nullptr) throw std::logic_error("ConfigOptions::families: there are none");
@@ -253,6 +265,7 @@ TomlTable changed_file(const std::string& text, const std::string& name, const C
     check_setting(setting, *options.families);
     file.set(setting, "--set " + setting);
   }
+  if (options.start != nullptr) take_model(*options.start, *options.families, file);
   // A length in epochs that was asked for replaces one in steps that the file has.
   if (given("train.epochs=") && !given("train.steps=")) file.erase("train.steps");
   return file;

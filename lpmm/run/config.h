@@ -78,6 +78,9 @@ struct ConfigOptions {
   std::string preset = {}, rounding = {};  // empty: as in the file
   std::vector<std::string> settings = {};  // "a.b=c"
   const FamilyList* families = nullptr;    // the models that there are; needed
+  // What the run starts from, null where that does not matter. Where the file names no model, or another one
+  // of that family, the run has that model, with those of its other settings that the file says.
+  const ModelConfig* start = nullptr;
 };
 
 // --preset, or --set memory.preset, replaces the file's specs per role, error feedback and min_elements, not

@@ -98,13 +98,23 @@ void visit_data(Visitor& v, Config& c) {
   v.integer("test_images", c.data.test_images, 1, 10'000'000, "drawn: images to test on");
   v.integer("draw_seed", c.data.draw_seed, 0, kAnyWhole,
             "drawn: seed of the images; pictures without a test folder: of the share");
-  v.integer(
-      "side", c.data.side, kImageSide, kMostImageSide,
-      "pixels of a side: drawn: a multiple of 32; a folder of pictures: 32 stands for what train.init says");
+  v.integer("side", c.data.side, kImageSide, kMostImageSide,
+            "pixels of a side: drawn: a multiple of 32; of folders of pictures: 32 stands for what "
+            "train.init has, if it is set");
   v.text("path", c.data.text.path,
-         "text: file of text or of tokens; empty: licence texts of a Debian system. images: file, folder of "
-         "pictures (CLASS/, or train/CLASS/ and test/CLASS/) or .csv of file and label. "
-         "sentences: folder of train.tsv and dev.tsv. pairs: folder of train.SOURCE, train.TARGET, dev...");
+         "text: file of text or of tokens, or a folder of .txt and .md; empty: licence texts of a Debian "
+         "system. images: file, folder of pictures (CLASS/, or train/CLASS/ and "
+         "test/CLASS/) or table of file and label. "
+         "sentences: a .csv, .tsv, .jsonl or .json, or a folder of train and dev. pairs: folder of "
+         "train.SOURCE, train.TARGET, dev...");
+  v.text(
+      "test_path", c.data.text.test_path,
+      "text, sentences: the file to test on, of pictures the folder of CLASS/ or the table; empty: a part of "
+      "data.path, or for sentences the file that data.test_file names");
+  v.text(
+      "columns", c.data.text.columns,
+      "of a table: the columns to read, \"TEXT,LABEL\" or \"TEXT,TEXT,LABEL\", of pictures \"FILE,LABEL\"; "
+      "empty: those of usual names, as text, file and label");
   v.text("tokenizer", c.data.text.tokenizer,
          "text: characters, bytes, words, gpt2, or a tokenizer.json, vocab.txt or .model; not given: bytes "
          "without a path. sentences: tokenizer.json or vocab.txt. pairs: one of both languages, with an end, "
@@ -112,7 +122,10 @@ void visit_data(Visitor& v, Config& c) {
   v.text("tokenizer_folder", c.data.text.folder, "gpt2: folder of encoder.json and vocab.bpe");
   v.integer("words", c.data.text.words, 0, 1 << 24, "words: the most frequent, with <unk> and <eos>; 0: all");
   v.number("validation_share", c.data.text.validation_share, 0, 1,
-           "share kept for tests: text: at the end; pictures without a test folder: of each class");
+           "share kept for tests where no file is: of a text its end, of sentences rows, of "
+           "each class of pictures some, that are drawn");
+  v.boolean("blocks", c.data.text.blocks,
+            "text: each block of data.length tokens once per epoch, in place of windows drawn anywhere");
   v.integer("length", c.data.text.length, 0, 1 << 20,
             "text: tokens of a sequence; sentences: the most that are read of one; pairs: the most that one "
             "may have; 0: model.context");
@@ -155,6 +168,9 @@ void visit_optimizer(Visitor& v, Config& c) {
   v.learning_rate(c.optimizer, 0, kMostScalar, "the schedule's peak");
   v.number("weight_decay", c.optimizer.weight_decay, 0, kMostScalar,
            "pull of every parameter to 0; the rule says what it is added to");
+  v.boolean("decay_vectors", c.optimizer.decay_vectors,
+            "weight decay is also of tensors with one dimension, as norms and biases; false: as Trainer of "
+            "transformers and timm have it");
   v.settings(c.optimizer);
   v.number("clip_norm", c.optimizer.clip_norm, 0, kMostScalar,
            "most that the gradient's norm may be; 0: any");

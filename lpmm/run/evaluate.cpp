@@ -63,6 +63,10 @@ EvalResult evaluate(const Setup& setup, const Model& model, const std::string& c
   Buffers buffers(model.buffers(), *device);
   load_checkpoint(checkpoint, config.model.name, memory, buffers);
   const auto data = load_data(setup, device->host_pool());
+  if (data->test_examples() == 0) {
+    throw UsageError(fmt::format(
+        "{}: has nothing to test on (data.validation_share); name other data (--data)", data->name()));
+  }
   const int examples = config.train.batch / config.train.microbatches;
   const auto program = model.build(examples, config.train.compute, *device, setup.size.longest);
   Tested tested = run_test(*program, memory, buffers, *data, examples, progress);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lpmm/base/error.h"
+#include "lpmm/base/text.h"
 #include "lpmm/files/files.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/log.h"
@@ -80,8 +81,9 @@ bool check_run_folder(const RunFolder& folder, const RunConfig& config, bool res
                                  folder.root.string()));
   }
   const bool sealed = check_config_seal(folder.config);
-  const std::string advice =
-      fmt::format("go on from {}, or name another folder (--out)", folder.config.string());
+  const std::string advice = fmt::format(
+      "go on from {}, or start another run from this one's weights (--init {} with another --out)",
+      folder.config.string(), folder.root.string());
   return check_same_run(folder, config, may_change, advice) || !sealed;
 }
 
@@ -90,6 +92,13 @@ bool check_same_run(const RunFolder& folder, const RunConfig& config, bool (*may
   const auto changed =
       differences(load_config(folder.config.string(), {.families = config.families}), config);
   for (const ConfigDifference& d : changed) {
+    const bool is_length = d.key == "train.steps" || d.key == "train.epochs";
+    if (is_length && may_differ(d.key) && config.schedule.kind != ScheduleKind::kConstant) {
+      tell(
+          fmt::format("{}: {} was {} and is {}: the schedule is stretched, and the next steps have another "
+                      "learning rate than they would have had\n",
+                      folder.root.string(), d.key, d.first, d.second));
+    }
     if (may_differ(d.key)) continue;
     throw UsageError(fmt::format("{}: holds another run: {} is {} there and {} here; {}",
                                  folder.root.string(), d.key, d.first.empty() ? "not set" : d.first,

@@ -125,13 +125,18 @@ void make_init_absolute(RunConfig& config) {
   if (!init.empty()) init = std::filesystem::absolute(init).lexically_normal().string();
 }
 
-void take_tokenizer_files(RunConfig& config, const std::string& checkpoint) {
+std::string config_of_run(const std::string& checkpoint) {
   namespace fs = std::filesystem;
   const fs::path own =
       fs::absolute(checkpoint).lexically_normal().parent_path().parent_path() / "config.toml";
   std::error_code error;
-  if (names_tokenizer_files(config.data.text) || !fs::exists(own, error)) return;
-  const TextOptions text = load_config(own.string(), {.families = config.families}).data.text;
+  return fs::exists(own, error) ? own.string() : "";
+}
+
+void take_tokenizer_files(RunConfig& config, const std::string& checkpoint) {
+  const std::string own = config_of_run(checkpoint);
+  if (names_tokenizer_files(config.data.text) || own.empty()) return;
+  const TextOptions text = load_config(own, {.families = config.families}).data.text;
   if (names_tokenizer_files(text)) config.data.text.tokenizer = text.tokenizer;
 }
 

@@ -48,6 +48,9 @@ std::int64_t steps_of(const Setup& setup);
 // train.init as it is found from any folder: what it says is seen from the current one.
 void make_init_absolute(RunConfig& config);
 
+// The config.toml of the run that a checkpoint lies in; empty: there is none.
+std::string config_of_run(const std::string& checkpoint);
+
 // The files of a tokenizer, for a configuration that names none, are where the run of that checkpoint had
 // them.
 void take_tokenizer_files(RunConfig& config, const std::string& checkpoint);

@@ -388,7 +388,8 @@ TrainResult Run::go() {
       }
       show(is_last());
       const std::int64_t every = config_.train.eval_every_epochs * steps_per_epoch_;
-      if (is_last() || (every > 0 && state_.step % every == 0)) test();
+      const bool has_tests = data_->test_examples() > 0;
+      if (has_tests && (is_last() || (every > 0 && state_.step % every == 0))) test();
       const bool stop = InterruptGuard::asked() && !is_last();
       const std::int64_t save_every = config_.checkpoint.every_steps;
       if (stop || (is_last() ? config_.checkpoint.final : save_every > 0 && state_.step % save_every == 0))

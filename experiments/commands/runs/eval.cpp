@@ -90,11 +90,10 @@ void add_eval_command(CLI::App& program, Action& action) {
                    "config of the run (default: the config.toml beside the checkpoints)")
       ->type_name("TOML");
   command
-      ->add_option("--data", o->request.data,
-                   "in place of the run's: a text or a file of tokens; images or pairs, as data.path has "
-                   "them (a folder of "
-                   "pictures is packed), or the "
-                   "name of a set of them")
+      ->add_option(
+          "--data", o->request.data,
+          "in place of the run's: a text or a file of tokens; sentences in a table, with the run's columns; "
+          "images or pairs, as data.path has them, or the name of a set of them")
       ->type_name("PATH");
   command
       ->add_option(

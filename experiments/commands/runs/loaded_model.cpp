@@ -13,13 +13,13 @@
 
 namespace lpmm {
 std::string config_beside(const std::string& checkpoint) {
-  const auto run = std::filesystem::absolute(checkpoint).lexically_normal().parent_path().parent_path();
-  const auto path = run / "config.toml";
-  if (!std::filesystem::exists(path)) {
-    throw UsageError(fmt::format("{}: not found; name the run's config with --config", path.string()));
+  const std::string path = config_of_run(checkpoint);
+  if (path.empty()) {
+    throw UsageError(
+        fmt::format("{}: has no config.toml in its run; name the run's config with --config", checkpoint));
   }
-  check_config_seal(path.string());
-  return path.string();
+  check_config_seal(path);
+  return path;
 }
 
 RunConfig evaluated_config(const std::string& checkpoint, const TaskRow& task,

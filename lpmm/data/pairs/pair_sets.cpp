@@ -102,7 +102,14 @@ PairSet load_pairs(const std::string& set, const std::string& path, const std::s
   PairSet out;
   out.name = path.empty() ? set : path;
   if (trains) out.train = read_part(folder, names.train, source, target);
-  out.test = read_part(folder, test_file == kTestFile ? names.test : names.dev, source, target);
+  std::string_view test = test_file == kTestFile ? names.test : names.dev;
+  if (test == kDevelopmentFile) {  // own pairs: whichever of its names is there
+    for (const std::string_view name : kDevelopmentNames) {
+      const std::string file = (folder / name).string() + "." + source;
+      if (!find_plain_or_gz(file).empty()) test = name;
+    }
+  }
+  out.test = read_part(folder, test, source, target);
   return out;
 }
 

@@ -51,6 +51,7 @@ SentenceData::SentenceData(const SentenceSet& set, std::shared_ptr<const Tokeniz
       try {
         Sentences put = pieces->encode_sentences(first, second, longest);
         if (put.ids.empty()) throw UsageError("has no token");
+        cut_ += put.is_cut ? 1 : 0;
         bytes_ += 8 * std::ssize(put.ids) + static_cast<std::int64_t>(sizeof(Example));
         to.push_back({std::move(put.ids), std::move(put.types), e.label, e.score});
       } catch (const UsageError& why) {

@@ -47,7 +47,8 @@ class SentenceData : public DataSource {
   int longest() const;                      // that batches are filled up to
   std::int64_t bytes() const { return bytes_; }
   std::int64_t loading_bytes() const { return loading_bytes_; }  // of memory, while it was read
-  std::uint32_t checksum() const;                                // of the training examples and their answers
+  std::int64_t cut() const { return cut_; }  // how many examples were longer than the longest length
+  std::uint32_t checksum() const;            // of the training examples and their answers
 
  private:
   struct Example {
@@ -64,7 +65,7 @@ class SentenceData : public DataSource {
   int classes_;
   std::vector<Metric> metrics_;
   std::vector<Example> train_, test_;
-  std::int64_t bytes_ = 0, loading_bytes_ = 0;
+  std::int64_t bytes_ = 0, loading_bytes_ = 0, cut_ = 0;
   std::shared_ptr<const LengthBatches> batches_;
 };
 

@@ -37,18 +37,27 @@ const std::vector<NamedSentences>& named_sentence_sets();
 // The class names of a named set, in order; empty for other sets and for sets of numbers.
 std::vector<std::string> class_names_of(std::string_view set);
 
-// The set that data.path names, in files that say what they hold: train.tsv and dev.tsv begin with a line of
-// names, `sentence` or `sentence1` and `sentence2`, and `label` or `score`. It is scored by all that fits:
-// accuracy, of two classes F1 of the one whose name comes last and MCC besides; of scores Spearman and
-// Pearson.
+// The set that data.path names (own_sentences.h).
 inline constexpr std::string_view kSentencesByPath = "sentences";
 
-// Which file a run is tested on: dev.tsv, or test.tsv where it has answers.
+// Which part a run is tested on: the development set, or the test set where it has answers.
 inline constexpr std::string_view kDevelopmentFile = "dev", kTestFile = "test";
+// What files of the development set are called.
+inline constexpr std::string_view kDevelopmentNames[] = {kDevelopmentFile, "validation", "valid", "val"};
 
-// `path` leads to the folder of the set, from here or from data_folder(); empty: the named set's own. Without
-// a path kSentencesByPath is a set of nothing, for models that only embed. Throws RunError naming file and
-// line: files that are missing, lines without a sentence or an answer, answers that no line of train.tsv has.
-SentenceSet load_sentences(const std::string& set, const std::string& path, std::string_view test_file);
+// What says which sentences to load: keys of [data].
+struct SentenceSource {
+  std::string set;                          // a name, or kSentencesByPath
+  std::string path = {};                    // from here or from data_folder(); empty: the named set's own
+  std::string test_file{kDevelopmentFile};  // or kTestFile
+  std::string test_path = {};               // own sentences: the file to test on, in place of both
+  std::string columns = {};                 // own sentences: "TEXT,ANSWER" or "FIRST,SECOND,ANSWER"
+  double validation_share = 0.1;            // own sentences: drawn for tests where there is no file for them
+};
+
+// Without a path kSentencesByPath is a set of nothing, for models that only embed. Throws RunError naming
+// file and line: files that are missing, lines without a sentence or an answer, answers that no line of the
+// training file has.
+SentenceSet load_sentences(const SentenceSource& source);
 
 }  // namespace lpmm

@@ -125,6 +125,7 @@ Sentences SentenceTemplate::fill(std::vector<std::int32_t> first,
   for (const Item& item : items) added += item.ids.size();
   std::vector<std::int32_t> sentences[] = {std::move(first),
                                            second ? std::move(*second) : std::vector<std::int32_t>()};
+  Sentences out;
   if (longest > 0) {
     if (added > longest) {
       throw UsageError(fmt::format("{} ids hold no sentence: {} go into what is around it", longest, added));
@@ -135,9 +136,11 @@ Sentences SentenceTemplate::fill(std::vector<std::int32_t> first,
     } else {
       kept[0] = std::min(kept[0], longest - added);
     }
-    for (const int i : {0, 1}) sentences[i].resize(kept[i]);
+    for (const int i : {0, 1}) {
+      out.is_cut = out.is_cut || kept[i] < sentences[i].size();
+      sentences[i].resize(kept[i]);
+    }
   }
-  Sentences out;
   for (const Item& item : items) {
     const std::vector<std::int32_t>& ids = item.ids.empty() ? sentences[item.sentence] : item.ids;
     out.ids.insert(out.ids.end(), ids.begin(), ids.end());

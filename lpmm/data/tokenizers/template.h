@@ -12,6 +12,7 @@ class Part;
 // As models of sentences read them: ids, and for each which sentence it belongs to.
 struct Sentences {
   std::vector<std::int32_t> ids, types;
+  bool is_cut = false;  // they were longer
 };
 
 class SentenceTemplate {

@@ -1,6 +1,9 @@
 // Sentences or pairs of sentences, of which a model says one thing: a class, a number, an embedding.
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "lpmm/base/text.h"
 #include "lpmm/data/sentences/sentence_data.h"
 #include "lpmm/data/sentences/sentence_sets.h"
 #include "lpmm/program/family.h"
@@ -15,9 +18,16 @@ class SentenceTask : public Task {
  public:
   void open(RunConfig& config, std::unique_ptr<Tokenizer> own, const ProgressCall&) override {
     tokenizer_ = configured_tokenizer(std::move(own), config.data.text);
-    const SentenceSet set = load_sentences(config.data.set, config.data.text.path, config.data.test_file);
+    const TextOptions& text = config.data.text;
+    const SentenceSet set = load_sentences({config.data.set, text.path, config.data.test_file, text.test_path,
+                                            text.columns, text.validation_share});
     data_ = std::make_shared<const SentenceData>(set, tokenizer_, filled_lengths(config.model.length),
                                                  config.data.cosine);
+    if (data_->cut() > 0) {
+      tell(fmt::format("{}: {} of {} examples are longer than data.length = {} tokens, and are cut\n",
+                       data_->name(), data_->cut(), data_->train_examples() + data_->test_examples(),
+                       config.model.length));
+    }
   }
   void fit(ModelConfig& model) const override {
     model.classes = data_->classes();
@@ -44,15 +54,24 @@ class SentenceTask : public Task {
 };
 
 void name_sentences(const DataRequest& request, RunConfig& config) {
-  if (!request.data.empty() && request.task.empty()) {
-    throw UsageError("--data beside models of sentences names where those of --task lie");
+  TextOptions& text = config.data.text;
+  if (request.task.empty()) {
+    if (request.data.empty()) return;
+    if (config.data.set == kSentencesByPath && !text.path.empty()) {  // whose classes it may lack some of
+      text.test_path = request.data;
+      return;
+    }
+    config.data.set = kSentencesByPath;
+    text.path = request.data;
+    text.validation_share = 1;  // all of it is new
+    return;
   }
-  if (request.task.empty()) return;
   if (std::ranges::count(kSentenceTask.sets(), request.task) == 0)
-    load_sentences(request.task, "", kDevelopmentFile);  // says which there are
+    load_sentences({request.task});  // says which there are
   config.data.cosine = stored_classes(StoredWeights(request.checkpoint), config.model) == 0;
   config.data.set = request.task;
-  config.data.text.path = request.data;
+  text.path = request.data;
+  text.test_path.clear();
 }
 
 }  // namespace

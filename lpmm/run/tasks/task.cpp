@@ -24,6 +24,7 @@ void name_data(const DataRequest& request, RunConfig& config) {
   const bool has_name = request.data != row.by_path && std::ranges::count(row.sets(), request.data) > 0;
   config.data.set = has_name ? request.data : row.by_path;
   config.data.text.path = has_name ? "" : request.data;
+  config.data.text.test_path.clear();
   if (row.tests_own_part) config.data.text.validation_share = 1;  // all of it is new
 }
 

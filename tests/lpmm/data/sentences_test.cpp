@@ -30,7 +30,7 @@ class SentencesTest : public testing::Test {
   void write(const std::string& name, const std::string& text) const {
     std::ofstream(folder_ / name, std::ios::binary) << text;
   }
-  SentenceSet load() const { return load_sentences("sentences", folder_.path(), kDevelopmentFile); }
+  SentenceSet load() const { return load_sentences({"sentences", folder_.path()}); }
   // A BERT tokenizer of letters.
   std::shared_ptr<const Tokenizer> letters() const {
     std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
@@ -109,16 +109,72 @@ TEST_F(SentencesTest, NumberedClassesAreInTheOrderOfTheirNumbers) {
   EXPECT_EQ(labels({"9", "10", "ten"}), (Names{"10", "9", "ten"}));
 }
 
+// What people have: a CSV or JSON of their own, with columns of other names and more of them.
+TEST_F(SentencesTest, ATableOfOnesOwnIsRead) {
+  write("mine.csv", "id,Text,stars\n1,\"good, fine\",5\n2,bad,1\n3,so so,3\n4,nice,5\n");
+  const SentenceSource mine{.set = "sentences", .path = folder_ / "mine.csv", .columns = "text, stars"};
+  const SentenceSet set = load_sentences(mine);
+  EXPECT_EQ(set.labels, (std::vector<std::string>{"1", "3", "5"}));
+  EXPECT_EQ(set.train.size(), 3U);  // one is held out
+  EXPECT_EQ(set.test.size(), 1U);
+  std::set<std::string> texts;
+  for (const auto* part : {&set.train, &set.test}) {
+    for (const SentenceExample& e : *part) texts.insert(e.first);
+  }
+  EXPECT_EQ(texts, (std::set<std::string>{"bad", "good, fine", "nice", "so so"}));
+  EXPECT_EQ(load_sentences(mine).test[0].first, set.test[0].first);  // the same for the same file
+  // A file to test on, in another format and order.
+  write("other.jsonl", "{\"stars\": 3, \"text\": \"x\"}\n");
+  SentenceSource with_test = mine;
+  with_test.test_path = folder_ / "other.jsonl";
+  EXPECT_EQ(load_sentences(with_test).train.size(), 4U);
+  EXPECT_EQ(load_sentences(with_test).test[0].label, 1);
+  // Pairs by usual names; numbers with fractions are numbers.
+  write("train.csv", "premise,hypothesis,label\na,b,0.5\nc,d,1\n");
+  write("validation.tsv", "label\tpremise\thypothesis\n0\te\tf\n");
+  const SentenceSet pairs = load();
+  EXPECT_TRUE(pairs.has_pairs && pairs.is_number);
+  EXPECT_EQ(pairs.test[0].second, "f");
+  // A test set beside it, asked for.
+  expect_said([&] { load_sentences({"sentences", folder_.path(), "test"}); }, "has no test (.tsv");
+  write("test.csv", "premise,hypothesis,label\ng,h,2\n");
+  EXPECT_EQ(load_sentences({"sentences", folder_.path(), "test"}).test[0].score, 2);
+}
+
+TEST_F(SentencesTest, ATableThatIsNotUnderstoodSaysWhatToDo) {
+  write("mine.csv", "comment,stars\na,5\nb,1\n");
+  const auto refused = [&](const SentenceSource& source, const char* part) {
+    expect_said([&] { load_sentences(source); }, part);
+  };
+  SentenceSource mine{.set = "sentences", .path = folder_ / "mine.csv"};
+  refused(
+      mine,
+      "has no column \"label\", but \"comment, stars\"; say which to read: data.columns = \"TEXT,LABEL\"");
+  mine.columns = "comment,rating";
+  refused(mine, "has no column \"rating\" (data.columns)");
+  mine.columns = "comment";
+  refused(mine, "two names are expected");
+  mine.columns = "comment,stars";
+  mine.test_path = folder_ / "nowhere.csv";
+  refused(mine, "there is no such .tsv, .csv, .jsonl or .json (data.test_path)");
+  refused({.set = "sst2", .columns = "a,b"}, "data.columns is for sentences of your own");
+  write("mine.jsonl", "{\"messages\": [], \"label\": 1}\n");
+  refused({.set = "sentences", .path = folder_ / "mine.jsonl"}, "(messages are lists or objects)");
+  write("mine.csv", "text,label\na,\nb,1\n");
+  refused({.set = "sentences", .path = folder_ / "mine.csv"}, "line 2 has no label");
+  refused({.set = "sentences", .path = folder_ / "vocab.parquet"}, "no such file or folder of sentences");
+}
+
 TEST_F(SentencesTest, WhatIsWrongIsNamedWithItsLine) {
-  expect_said([&] { load(); }, "has no train.tsv, nor train.tsv.gz");
+  expect_said([&] { load(); }, "has no train (.tsv, .csv, .jsonl or .json");
   write("dev.tsv", "sentence\tlabel\na\t0\n");
   const auto expect_refused = [&](const std::string& train, const char* part) {
     write("train.tsv", train);
     expect_said([&] { load(); }, part);
   };
-  expect_refused("sentence\n", "no column \"label\", but \"sentence\"; name");
+  expect_refused("sentence\n", "has no column \"label\", but \"sentence\"; say which to read: data.columns");
   expect_refused("sentence\tlabel\n", "holds no sentence");
-  expect_refused("sentence\tlabel\na\t0\nb\n", "line 3 has 1 columns, 2 are expected");
+  expect_refused("sentence\tlabel\na\t0\nb\n", "line 3 has 1 cells, but the first line names 2 columns");
   expect_refused("sentence\tlabel\n \t0\n", "line 2 has an empty sentence");
   expect_refused("sentence\tlabel\na\t0\nb\t0\n", "have one label");
   expect_refused("sentence\tlabel\na\t0\n\xC3\xA9 \xE9\t1\n",
@@ -127,9 +183,9 @@ TEST_F(SentencesTest, WhatIsWrongIsNamedWithItsLine) {
   expect_refused("sentence\tscore\na\t0\nb\tnan\n", "line 3 has the score \"nan\"");
   expect_refused("sentence\tscore\na\t\n", "which is no number");
   expect_refused("sentence\tlabel\na\t1\nb\t2\n", "has the label \"0\", which is none of 1, 2");
-  expect_said([&] { load_sentences("sst3", "", kDevelopmentFile); }, "no set of sentences is called sst3");
-  expect_said([&] { load_sentences("sst2", folder_.path(), kTestFile); }, "are not public");
-  expect_said([&] { load_sentences("sst2", folder_ / "nowhere", kDevelopmentFile); }, "no such folder");
+  expect_said([&] { load_sentences({"sst3"}); }, "no set of sentences is called sst3");
+  expect_said([&] { load_sentences({"sst2", folder_.path(), std::string(kTestFile)}); }, "are not public");
+  expect_said([&] { load_sentences({"sst2", folder_ / "nowhere"}); }, "no such folder");
   expect_refused("", "train.tsv: is empty");
   expect_refused("\n", "train.tsv: is empty");
   std::filesystem::remove(folder_ / "train.tsv");
@@ -160,7 +216,9 @@ TEST_F(SentencesTest, ABatchIsFilledUpToItsLongest) {
   EXPECT_EQ(batch.targets[shorter], 1);
   EXPECT_TRUE(batch.labels.empty());
   // Longer ones are cut.
+  EXPECT_EQ(data.cut(), 0);
   const SentenceData cut(load(), letters(), {8});
+  EXPECT_EQ(cut.cut(), 1);
   cut.make_batch({1, 2, 1}, 0, 0, 0, batch);
   EXPECT_EQ(*std::ranges::max_element(batch.lengths), 8);
   // Apart, each sentence is an example.

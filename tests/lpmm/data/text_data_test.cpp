@@ -129,6 +129,70 @@ TEST_F(TextDataTest, TheDefaultTextIsTheSystemsLicences) {
   EXPECT_LT(data.tokenizer()->vocabulary(), 200);
 }
 
+TEST_F(TextDataTest, WithBlocksAnEpochHasEachPartOnce) {
+  TextOptions o = options(numbered(90), 7);
+  o.validation_share = 0.2;  // 72 tokens to train on: 10 blocks
+  o.blocks = true;
+  const TextData data(o);
+  Batch batch;
+  std::set<std::vector<std::int32_t>> orders;
+  for (std::int64_t epoch = 0; epoch < 3; ++epoch) {
+    std::vector<std::int32_t> starts;
+    for (std::int64_t index = 0; index < 2; ++index) {
+      data.make_batch({3, 5, 1, false}, epoch, index, 0, batch);
+      for (std::size_t i = 0; i < 5; ++i) starts.push_back(batch.tokens[7 * i]);
+    }
+    orders.insert(starts);
+    std::ranges::sort(starts);
+    EXPECT_EQ(starts, (std::vector<std::int32_t>{0, 7, 14, 21, 28, 35, 42, 49, 56, 63}));
+  }
+  EXPECT_EQ(orders.size(), 3U);
+}
+
+TEST_F(TextDataTest, AnotherTextMayBeTheTest) {
+  TextOptions o = options(numbered(90), 8);
+  o.test_path = write("test.txt", "ABCDEFGHIJKLMNOPQRST~\n");
+  const TextData data(o);
+  EXPECT_EQ(data.train_examples(), 89 / 8);
+  EXPECT_EQ(data.test_examples(), 2);
+  Batch batch;
+  data.make_test_batch(0, 2, batch);
+  EXPECT_EQ(data.tokenizer()->decode(batch.tokens), "ABCDEFGHIJKLMNOP");
+  EXPECT_EQ(data.tokenizer()->decode(batch.labels), "BCDEFGHIJKLMNOPQ");
+  const std::uint32_t sum = data.checksum();
+  write("test.txt", "ABCDEFGHIJKLMNOPQRSU~\n");
+  EXPECT_NE(TextData(o).checksum(), sum);
+  o.test_path = (folder_ / "none.txt").string();
+  EXPECT_THROW(TextData{o}, RunError);
+  // Nothing to test on.
+  o.test_path.clear();
+  o.validation_share = 0;
+  EXPECT_EQ(TextData(o).test_examples(), 0);
+  EXPECT_EQ(TextData(o).train_examples(), 89 / 8);
+}
+
+TEST_F(TextDataTest, TheTextsOfAFolderFollowEachOther) {
+  fs::create_directories(folder_ / "texts/more");
+  write("texts/b.txt", "bbbb");
+  write("texts/a.md", "aaaa");
+  write("texts/more/c.txt", "cccc");
+  write("texts/d.pdf", "\xFF");
+  write("texts/empty.txt", "");
+  TextOptions o = options((folder_ / "texts").string(), 4);
+  o.validation_share = 0;
+  const TextData data(o);
+  Batch batch;
+  std::string all;
+  o.blocks = true;
+  EXPECT_EQ(data.size(), 12);
+  o.validation_share = 1;
+  TextData(o).make_test_batch(0, 2, batch);
+  EXPECT_EQ(data.tokenizer()->decode(batch.tokens), "aaaabbbb");
+  fs::remove_all(folder_ / "texts");
+  fs::create_directories(folder_ / "texts");
+  EXPECT_THROW(TextData{o}, RunError);
+}
+
 TEST_F(TextDataTest, BadTextsAreNamed) {
   const auto message = [](const TextOptions& o) -> std::string {
     try {

@@ -1,0 +1,30 @@
+// Sentences of the user's own, in tables that name their columns (lpmm/data/table.h).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lpmm/data/sentences/sentence_sets.h"
+#include "lpmm/data/table.h"
+
+namespace lpmm {
+
+// Where in a row what is, from 0. Without a second sentence there are no pairs.
+struct SentenceColumns {
+  int first, second, answer;
+};
+
+// The rows as examples of a set whose classes are known. Throws RunError naming file and line for a row that
+// lacks one of its sentences, whose answer is no number, or none of the classes.
+std::vector<SentenceExample> read_examples(const Table& table, const SentenceColumns& columns,
+                                           const SentenceSet& set);
+
+// `source.path` is a folder with a table `train` and one to test on, `dev`, `validation`, `valid` or `val`,
+// and `test` for kTestFile; or one table. Where there is none to test on, validation_share of the rows is
+// drawn for it, the same for the same file, which standard error is told. Columns are those that
+// source.columns names, else by usual names: sentence, text, ...; sentence1 and sentence2, ...; label, ...;
+// score. Answers are numbers where their column is called score or they have fractions; else they are names
+// of classes, in order, numbered ones by their numbers. Columns that are not read are told of.
+SentenceSet load_own_sentences(const SentenceSource& source);
+
+}  // namespace lpmm

@@ -1,0 +1,115 @@
+// A newcomer's way: a published model, a file of their own, and no configuration.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "tests/experiments/program.h"
+
+namespace lpmm {
+namespace {
+namespace fs = std::filesystem;
+
+constexpr const char* kGolden = LPMM_SOURCE_DIR "/tests/golden/";
+
+class OwnData : public ProgramTest {
+ protected:
+  Outcome lpmm(const std::vector<std::string>& arguments) const {
+    return run_lpmm(arguments, {.folder = path("")});
+  }
+  void expect_said(const Outcome& outcome, const char* part) const {
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_NE(outcome.err.find(part), std::string::npos) << outcome.err;
+  }
+  std::string config_of(const std::string& run) const { return read_file(path(run + "/config.toml")); }
+};
+
+TEST_F(OwnData, ATableTrainsAnImportedModelInThreeCommands) {
+  std::string lines = "id,text,mood\n";
+  for (int i = 0; i < 40; ++i)
+    lines += fmt::format("{},\"a {}, at last\",{}\n", i, i % 2 ? "cat" : "dog", i % 2 ? "up" : "down");
+  write("mine.csv", lines);
+  ASSERT_EQ(lpmm({"import", kGolden + std::string("roberta_tiny"), "--out", "base"}).code, 0);
+  const std::vector<std::string> train = {
+      "train", "--init",         "base",  "--set", "data.path=mine.csv", "--set", "data.columns=text,mood",
+      "--set", "train.epochs=1", "--out", "mine"};
+  const Outcome trained = lpmm(train);
+  expect_said(trained, "no CONFIG: the recipe tune_sentences");
+  expect_said(trained, "mine.csv: reads text, tells mood; not used: id");
+  expect_said(trained, "4 of 40 rows, drawn, are kept for tests");
+  for (const char* line : {"rule = \"adamw\"", "decay_vectors = false", "kind = \"linear\"", "dropout = 0.1",
+                           "layers = 2", "length = 24", "columns = \"text,mood\""}) {
+    EXPECT_NE(config_of("mine").find(line), std::string::npos) << line;
+  }
+  write("asked.txt", "a cat\na dog\n");
+  const Outcome told = lpmm({"classify", "mine", "--file", "asked.txt", "--json"});
+  ASSERT_EQ(told.code, 0) << told.err;
+  EXPECT_EQ(told.json()["labels"], nlohmann::json({"down", "up"}));
+  // On a file of their own, which need not have every label.
+  write("more.jsonl", "{\"text\": \"a cat\", \"mood\": \"up\"}\n");
+  const Outcome scored = lpmm({"eval", "mine", "--data", "more.jsonl", "--json"});
+  ASSERT_EQ(scored.code, 0) << scored.err;
+  EXPECT_EQ(scored.json()["sentences"], 1);
+  // The run goes on without a configuration too, and says what more steps do to its schedule.
+  const Outcome longer = lpmm({"train", "--resume", "--set", "train.epochs=2", "--out", "mine"});
+  expect_said(longer, "train.epochs was 1 and is 2: the schedule is stretched");
+  expect_failure(lpmm({"train", "--resume", "--set", "train.batch=8", "--out", "mine"}), 2,
+                 {"train.batch is 16 there and 8 here", "--init mine with another --out"});
+}
+
+TEST_F(OwnData, ATextTrainsAnImportedModel) {
+  write("mine.txt", std::string(600, 'a') + std::string(600, 'b'));
+  write("words.txt", "");
+  ASSERT_EQ(lpmm({"import", kGolden + std::string("llama_tiny"), "--out", "base"}).code, 0);
+  const std::vector<std::string> train = {"train", "--init",        "base",  "--set", "data.path=mine.txt",
+                                          "--set", "train.steps=2", "--out", "mine"};
+  const Outcome trained = lpmm(train);
+  expect_said(trained, "no CONFIG: the recipe tune_text for text");
+  EXPECT_NE(config_of("mine").find("blocks = true"), std::string::npos);
+  // A configuration of another Llama has the sizes of the one it starts from.
+  write("other.toml",
+        "[model]\nname = \"smollm2-135m\"\n[data]\nset = \"text\"\ntokenizer = \"bytes\"\nlength = 16\n"
+        "path = \"mine.txt\"\nvalidation_share = 0\n[train]\nsteps = 1\nbatch = 2\n");
+  const Outcome other = lpmm({"train", "other.toml", "--init", "base", "--out", "other"});
+  ASSERT_EQ(other.code, 0) << other.err;
+  EXPECT_NE(other.out.find("validation loss -"), std::string::npos) << other.out;
+  EXPECT_NE(config_of("other").find("layers = 2"), std::string::npos) << config_of("other");
+  expect_failure(lpmm({"eval", "other"}), 2, {"has nothing to test on (data.validation_share)"});
+}
+
+TEST_F(OwnData, WhatIsLeftOpenIsAskedFor) {
+  ASSERT_EQ(lpmm({"import", kGolden + std::string("roberta_tiny"), "--out", "base"}).code, 0);
+  expect_failure(lpmm({"train", "--init", "base", "--out", "mine"}), 2,
+                 {"say what to train on: --set data.path=PATH", "reads sentences"});
+  expect_failure(lpmm({"train", "--out", "mine"}), 2, {"name a CONFIG", "--init"});
+  expect_failure(lpmm({"train", "--init", "nowhere", "--set", "data.path=x.csv", "--out", "mine"}), 2,
+                 {"nowhere"});
+  fs::remove(path("base/config.toml"));
+  expect_failure(lpmm({"train", "--init", "base", "--set", "data.path=x.csv", "--out", "mine"}), 2,
+                 {"has no config.toml beside its checkpoints", "name a CONFIG"});
+}
+
+TEST_F(OwnData, WordsFindWhatTheyAreAbout) {
+  const auto expect_found = [&](const std::vector<std::string>& words,
+                                const std::vector<std::string>& parts) {
+    std::vector<std::string> command = {"help"};
+    command.insert(command.end(), words.begin(), words.end());
+    const Outcome found = lpmm(command);
+    EXPECT_EQ(found.code, 0) << found.err;
+    for (const std::string& part : parts) {
+      EXPECT_NE(found.out.find(part), std::string::npos) << part << " in\n" << found.out;
+    }
+  };
+  expect_found({"resume"}, {"lpmm train --resume"});
+  expect_found({"CSV"}, {"data.path", "tune_sentences"});
+  expect_found({"finetune"}, {"lpmm train --init"});
+  expect_found({"lr"}, {"optimizer.learning_rate"});
+  expect_found({"weight", "decay"}, {"optimizer.decay_vectors"});
+  expect_found({"train"}, {"Usage"});  // a command's own help
+  expect_failure(lpmm({"help", "xyzzy"}), 2, {"nothing has xyzzy in it"});
+}
+
+}  // namespace
+}  // namespace lpmm
