@@ -92,9 +92,9 @@ void check_commands(CLI::App* app, const std::vector<std::string>& words) {
     }
     if (names.empty()) return;
     if (found == nullptr) {
-      throw lpmm::UsageError(fmt::format("there is no command {} {}; there are {}{}", app->get_name(), word,
-                                         lpmm::join(names),
-                                         lpmm::did_you_mean(lpmm::nearest_name(word, names))));
+      throw lpmm::UsageError(fmt::format(
+          "there is no command {} {}; there are {}{}. `lpmm help {}` searches for it", app->get_name(), word,
+          lpmm::join(names), lpmm::did_you_mean(lpmm::nearest_name(word, names)), word));
     }
     app = found;
   }
@@ -162,6 +162,10 @@ int run(int argc, char** argv) {
   lpmm train resnet8_drawn --preset lpmm-compact --out runs/first
   lpmm plan resnet20_cifar10 --preset lpmm
   lpmm quantize weights.npy --spec int8:block128:sr
+A published model and a file of your own (a text, or a table of texts and labels):
+  lpmm import MODEL_FOLDER --out runs/base
+  lpmm train --init runs/base --set data.path=mine.csv --out runs/mine
+  lpmm eval runs/mine
 
 `lpmm help COMMAND` explains a command; `lpmm help WORDS` finds what has these words in it, as
 "csv" or "finetune". --json prints one object on standard output; progress goes to standard error.

@@ -146,13 +146,19 @@ NamedModel distilled(NamedModel model) {
 Family bert() {
   return {
       .name = "bert",
-      .help = "BERT (Devlin et al. 2019), MiniLM, RoBERTa (Liu et al. 2019), DistilBERT (Sanh et al. 2019)",
+      .help =
+          "BERT (Devlin et al. 2019), MiniLM, RoBERTa (Liu et al. 2019), XLM-RoBERTa (Conneau et al. "
+          "2020), CamemBERT (Martin et al. 2020), DistilBERT (Sanh et al. 2019)",
       .reads = &kSentenceTask,
       .models = {{"bert"},
                  size("bert-base", 12, 12, 768),
                  size("minilm-l6", 6, 12, 384),
                  roberta({"roberta"}),
                  roberta(size("roberta-base", 12, 12, 768, 50265)),
+                 roberta({"xlm-roberta"}),
+                 roberta(size("xlm-roberta-base", 12, 12, 768, 250002)),
+                 roberta({"camembert"}),
+                 roberta(size("camembert-base", 12, 12, 768, 32005)),
                  distilled({"distilbert"}),
                  distilled(size("distilbert-base", 6, 12, 768))},
       .settings = {{"layers", 0, 1, 1000, "layers of attention and MLP; 0: the name's own"},

@@ -39,33 +39,45 @@ Value embedded(ProgramBuilder& b, const ModelConfig& c) {
   return add_positions(b, "wpe.weight", layer_norm(b, kEmbeddingNorm, x), {context, width});
 }
 
+Activation activation_of(const ModelConfig& c) {
+  return c.flag("relu")         ? Activation::kRelu
+         : c.flag("swish")      ? Activation::kSilu
+         : c.flag("exact_gelu") ? Activation::kGelu
+                                : Activation::kGeluTanh;
+}
+
 void forward(ProgramBuilder& b, const ModelConfig& c) {
   const int layers = c.integer("layers"), heads = c.integer("heads"), width = c.integer("embedding");
-  const int context = c.integer(kContext);
-  const double drop = c.number("dropout"), deviation = 0.02, residual = deviation / std::sqrt(2.0 * layers);
+  const int context = c.integer(kContext), given = c.integer("mlp_width"),
+            hidden = given > 0 ? given : 4 * width;
+  const double drop = c.number("dropout"), deviation = 0.02, residual = deviation / std::sqrt(2.0 * layers),
+               epsilon = c.number("epsilon");
   Value x = dropout(b, embedded(b, c), drop);
   for (int i = 0; i < layers; ++i) {
     const auto layer = [&](Value in) {
       const std::string name = fmt::format("h.{}.", i);
-      Value y = layer_norm(b, name + "ln_1", in);
+      Value y = layer_norm(b, name + "ln_1", in, epsilon);
       y = attention(b, projection(b, name + "attn.c_attn", y, 3 * width, deviation, true, 3, heads),
                     {.heads = heads, .context = context, .dropout = drop});
       y = projection(b, name + "attn.c_proj", y, width, residual);
       const Value middle = add(b, in, dropout(b, y, drop));
-      y = layer_norm(b, name + "ln_2", middle);
-      y = activation(b, Activation::kGeluTanh, projection(b, name + "mlp.c_fc", y, 4 * width, deviation));
+      y = layer_norm(b, name + "ln_2", middle, epsilon);
+      y = activation(b, activation_of(c), projection(b, name + "mlp.c_fc", y, hidden, deviation));
       y = projection(b, name + "mlp.c_proj", y, width, residual);
       return add(b, middle, dropout(b, y, drop));
     };
     x = c.flag("recompute") ? b.recompute(x, layer) : layer(x);
   }
-  tied_token_loss(b, "wte", layer_norm(b, "ln_f", x));
+  tied_token_loss(b, "wte", layer_norm(b, "ln_f", x, epsilon));
 }
 
 void check(const ModelConfig& c) {
   if (c.integer("embedding") % c.integer("heads") != 0) {
     throw UsageError(fmt::format("model.embedding = {} must be a multiple of model.heads = {}",
                                  c.integer("embedding"), c.integer("heads")));
+  }
+  if (c.flag("relu") + c.flag("swish") + c.flag("exact_gelu") > 1) {
+    throw UsageError("model.relu, model.swish and model.exact_gelu are activations: only one may be true");
   }
 }
 
@@ -108,6 +120,11 @@ Family gpt() {
                        {"embedding", 0, 1, 1 << 16, "channels of a position; 0: the name's own"},
                        {kContext, 0, 1, 1 << 20, "positions; 0: the name's own"},
                        {kVocabulary, 0, 2, 1 << 24, "tokens; 0: the name's or the tokenizer's own"},
+                       {"mlp_width", 0, 0, 1 << 20, "channels inside an MLP; 0: 4 times embedding"},
+                       {"epsilon", 1e-5, 1e-12, 1, "of the norms"},
+                       {"relu", false, 0, 0, "in MLPs ReLU in place of GELU (tanh form)"},
+                       {"swish", false, 0, 0, "in MLPs swish in its place"},
+                       {"exact_gelu", false, 0, 0, "in MLPs GELU itself in its place"},
                        {"dropout", 0.0, 0, 0.999, "of the embedding, of attention, of what layers add"},
                        {"stable_embedding", false, 0, 0,
                         "norm the embedding, its states in fp32; for models that begin anew"},

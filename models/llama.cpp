@@ -1,7 +1,8 @@
 // Llama: Touvron et al. 2023, and the models that share its layers: RMS norms before each part, rotary
-// positions, heads of keys and values that several heads of queries share, SwiGLU, no biases but those of
-// Qwen2's queries, keys and values; Qwen3 norms heads of queries and keys instead, SmolLM3 has layers without
-// rotary positions. Tensors have the names of the published checkpoints.
+// positions, heads of keys and values that several heads of queries share, SwiGLU. Qwen2 has biases of
+// queries, keys and values, Qwen3 norms of their heads; SmolLM3 has layers without rotary positions, Mistral
+// a window; Phi-3 joins matrices, OLMo 2 norms what layers add, Granite multiplies it. Tensors have the names
+// of the published checkpoints.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -21,58 +22,130 @@
 namespace lpmm {
 namespace {
 
+constexpr double kDeviation = 0.02;
+
+int key_heads(const ModelConfig& c) {
+  return c.integer("kv_heads") > 0 ? c.integer("kv_heads") : c.integer("heads");
+}
+
 RotaryConfig rotary_config(const ModelConfig& c) {
-  const int head_width = c.integer("head_width");
-  return {.head_width = head_width > 0 ? head_width : c.integer("embedding") / c.integer("heads"),
+  const int given = c.integer("head_width"),
+            head_width = given > 0 ? given : c.integer("embedding") / c.integer("heads");
+  const double attention_scale = c.number("attention_scale");
+  // Attention multiplies by 1 / sqrt(head_width); another factor comes in here, a root each on queries and
+  // keys.
+  const double magnitude = attention_scale == 0 ? 1 : std::sqrt(attention_scale * std::sqrt(head_width));
+  return {.head_width = head_width,
           .theta = c.number("theta"),
           .factor = c.number("rope_factor"),
           .original_context = c.integer("rope_context"),
           .low = c.number("rope_low"),
-          .high = c.number("rope_high")};
+          .high = c.number("rope_high"),
+          .is_yarn = c.flag("rope_yarn"),
+          .magnitude = magnitude * c.number("rope_magnitude")};
 }
 
+// The parts of a layer.
+struct Layer {
+  ProgramBuilder& b;
+  const ModelConfig& c;
+  const RotaryConfig& rope;
+  Value angles;
+  int index;
+  std::string name = fmt::format("model.layers.{}.", index);
+  int heads = c.integer("heads"), kv_heads = key_heads(c), width = c.integer("embedding");
+  int queries = heads * rope.head_width, keys = kv_heads * rope.head_width;
+  double epsilon = c.number("epsilon"), residual = kDeviation / std::sqrt(2.0 * c.integer("layers"));
+
+  Value queries_keys_values(Value x) const {
+    const std::string a = name + "self_attn.";
+    if (c.flag("joined")) {  // parts of as many outputs each
+      return projection(b, a + "qkv_proj", x, queries + 2 * keys, kDeviation, false, heads / kv_heads + 2,
+                        kv_heads);
+    }
+    const Value y = projections(b,
+                                {{.name = a + "q_proj", .outputs = queries, .heads = heads},
+                                 {.name = a + "k_proj", .outputs = keys, .heads = kv_heads},
+                                 {.name = a + "v_proj", .outputs = keys, .heads = kv_heads}},
+                                x, kDeviation, c.flag("qkv_bias"));
+    const std::string q = a + "q_norm", k = a + "k_norm";
+    if (c.flag("norms_after")) return head_norms(b, {{q, 1, queries}, {k, 1, keys}}, y, epsilon);
+    if (!c.flag("qk_norm")) return y;
+    return head_norms(b, {{q, heads, rope.head_width}, {k, kv_heads, rope.head_width}}, y, epsilon);
+  }
+  Value attend(Value x) const {
+    const int nope_every = c.integer("nope_every");
+    const bool has_rope = nope_every == 0 || (index + 1) % nope_every != 0;
+    Value y = queries_keys_values(x);
+    if (has_rope) y = rotary(b, y, angles, heads + 2 * kv_heads, heads + kv_heads);
+    y = attention(b, y,
+                  {.heads = heads,
+                   .kv_heads = kv_heads,
+                   .context = c.integer(kContext),
+                   .window = c.integer("window")});
+    return projection(b, name + "self_attn.o_proj", y, width, residual, c.flag("o_bias"));
+  }
+  Value feed(Value x) const {
+    const std::string m = name + "mlp.";
+    const int hidden = c.integer("mlp_width");
+    const bool bias = c.flag("mlp_bias");
+    Value y = c.flag("joined")
+                  ? projection(b, m + "gate_up_proj", x, 2 * hidden, kDeviation, false, 2)
+                  : projections(b, {{m + "gate_proj", hidden}, {m + "up_proj", hidden}}, x, kDeviation, bias);
+    y = activation(b, c.flag("geglu") ? Activation::kGeluTanh : Activation::kSilu, y, true);
+    return projection(b, m + "down_proj", y, width, residual, bias);
+  }
+  Value norm(const char* which, Value x) const { return rms_norm(b, name + which, x, epsilon); }
+  Value all(Value in) const {
+    if (c.flag("norms_after")) {
+      const Value middle = add(b, in, norm("post_attention_layernorm", attend(in)));
+      return add(b, middle, norm("post_feedforward_layernorm", feed(middle)));
+    }
+    const double times = c.number("residual_scale");
+    const Value middle = add(b, in, scale(b, attend(norm("input_layernorm", in)), times));
+    return add(b, middle, scale(b, feed(norm("post_attention_layernorm", middle)), times));
+  }
+};
+
 void forward(ProgramBuilder& b, const ModelConfig& c) {
-  const int layers = c.integer("layers"), heads = c.integer("heads"), width = c.integer("embedding");
-  const int kv_heads = c.integer("kv_heads") > 0 ? c.integer("kv_heads") : heads;
-  const int vocabulary = c.integer(kVocabulary), hidden = c.integer("mlp_width"),
-            nope_every = c.integer("nope_every");
-  const double epsilon = c.number("epsilon"), deviation = 0.02,
-               residual = deviation / std::sqrt(2.0 * layers);
+  const int vocabulary = c.integer(kVocabulary), width = c.integer("embedding");
   const RotaryConfig rope = rotary_config(c);
-  const int queries = heads * rope.head_width, keys = kv_heads * rope.head_width;
   Value x =
       embedding(b, "model.embed_tokens", {.vocabulary = vocabulary, .length = c.length, .width = width});
+  x = scale(b, x, c.number("embedding_scale"));
   const Value angles = rotary_angles(b, rope, x.width);
-  for (int i = 0; i < layers; ++i) {
-    const auto layer = [&](Value in) {
-      const std::string name = fmt::format("model.layers.{}.", i), a = name + "self_attn.", m = name + "mlp.";
-      Value y = rms_norm(b, name + "input_layernorm", in, epsilon);
-      y = projections(b,
-                      {{.name = a + "q_proj", .outputs = queries, .heads = heads},
-                       {.name = a + "k_proj", .outputs = keys, .heads = kv_heads},
-                       {.name = a + "v_proj", .outputs = keys, .heads = kv_heads}},
-                      y, deviation, c.flag("qkv_bias"));
-      if (c.flag("qk_norm")) {
-        y = head_norms(b, {{a + "q_norm", heads}, {a + "k_norm", kv_heads}}, y, rope.head_width, epsilon);
-      }
-      const bool has_rope = nope_every == 0 || (i + 1) % nope_every != 0;
-      if (has_rope) y = rotary(b, y, angles, heads + 2 * kv_heads, heads + kv_heads);
-      y = attention(b, y,
-                    {.heads = heads,
-                     .kv_heads = kv_heads,
-                     .context = c.integer(kContext),
-                     .window = c.integer("window")});
-      const Value middle = add(b, in, projection(b, a + "o_proj", y, width, residual, false));
-      y = rms_norm(b, name + "post_attention_layernorm", middle, epsilon);
-      y = projections(b, {{m + "gate_proj", hidden}, {m + "up_proj", hidden}}, y, deviation, false);
-      y = activation(b, c.flag("geglu") ? Activation::kGeluTanh : Activation::kSilu, y, true);
-      return add(b, middle, projection(b, m + "down_proj", y, width, residual, false));
-    };
-    x = c.flag("recompute") ? b.recompute(x, layer) : layer(x);
+  for (int i = 0; i < c.integer("layers"); ++i) {
+    const Layer layer{b, c, rope, angles, i};
+    const auto all = [&](Value in) { return layer.all(in); };
+    x = c.flag("recompute") ? b.recompute(x, all) : all(x);
   }
-  x = rms_norm(b, "model.norm", x, epsilon);
+  x = scale(b, rms_norm(b, "model.norm", x, c.number("epsilon")), c.number("logit_scale"));
   if (c.flag("tied")) return tied_token_loss(b, "model.embed_tokens", x);
-  token_loss(b, "lm_head", x, vocabulary, deviation);
+  token_loss(b, "lm_head", x, vocabulary, kDeviation);
+}
+
+// What publishers' libraries have no place for.
+void check_kind(const ModelConfig& c) {
+  const auto refuse = [](const char* why) { throw UsageError(fmt::format("model.{}", why)); };
+  bool is_scaled = c.number("attention_scale") != 0;
+  for (const char* key : {"embedding_scale", "residual_scale", "logit_scale"})
+    is_scaled = is_scaled || c.number(key) != 1;
+  const bool joined = c.flag("joined"), has_window = c.integer("window") > 0, o_bias = c.flag("o_bias"),
+             qk_norm = c.flag("qk_norm"), after = c.flag("norms_after");
+  if ((c.flag("qkv_bias") && !o_bias) + qk_norm + (c.integer("nope_every") > 0) + (has_window && !joined) +
+          joined + after + is_scaled >
+      1) {
+    refuse(
+        "qkv_bias without o_bias, which Qwen2 has, model.qk_norm, Qwen3's, nope_every, SmolLM3's, window, "
+        "Mistral's, joined, Phi-3's, norms_after, OLMo 2's, and embedding_scale, residual_scale, "
+        "attention_scale and logit_scale, Granite's, go alone");
+  }
+  if (o_bias && (!c.flag("qkv_bias") || joined || has_window)) {
+    refuse("o_bias = true needs qkv_bias = true, and goes neither with joined nor with window");
+  }
+  if (c.flag("mlp_bias") && (joined || has_window || qk_norm || after || (c.flag("qkv_bias") && !o_bias))) {
+    refuse("mlp_bias = true is for Llama, SmolLM3 and Granite: the others have no place for it");
+  }
 }
 
 void check(const ModelConfig& c) {
@@ -89,15 +162,18 @@ void check(const ModelConfig& c) {
   if (rope.head_width % 2 != 0) {
     refuse(fmt::format("head_width = {}: RoPE rotates pairs, so it must be even", rope.head_width));
   }
-  if (c.flag("qk_norm") + c.flag("qkv_bias") + (c.integer("nope_every") > 0) + (c.integer("window") > 0) >
-      1) {
-    refuse(
-        "qkv_bias, which Qwen2 has, model.qk_norm, Qwen3's, nope_every, SmolLM3's, and window, "
-        "Mistral's, go alone");
-  }
   if (rope.low >= rope.high) {
     refuse(fmt::format("rope_low = {} must be below model.rope_high = {}", rope.low, rope.high));
   }
+  if (rope.is_yarn && (rope.original_context == 0 || rope.theta <= 1 || rope.low <= 0)) {
+    refuse(
+        fmt::format("rope_yarn = true with rope_context = {}, theta = {} and rope_low = {}: YaRN needs "
+                    "the context that the model was trained with first, and theta above 1, rope_low above 0",
+                    rope.original_context, rope.theta, rope.low));
+  }
+  if (c.number("attention_scale") != 0 && c.integer("nope_every") > 0)
+    refuse("attention_scale is for models whose layers all have rotary positions; take nope_every = 0");
+  check_kind(c);
 }
 
 // As published: their config.json.
@@ -117,58 +193,81 @@ NamedModel size(std::string_view name, std::int64_t layers, std::int64_t heads, 
   return model;
 }
 
+std::vector<NamedModel> sizes() {
+  constexpr std::int64_t kOriginal = 8192;  // context of Llama 3
+  return {
+      {"llama"},
+      size("smollm2-135m", 30, 9, 3, 576, 1536, 8192, 49152, 1e5, {{"tied", true}}),
+      size("qwen2-0.5b", 24, 14, 2, 896, 4864, 32768, 151936, 1e6,
+           {{"tied", true}, {"qkv_bias", true}, {"epsilon", 1e-6}}),
+      size("qwen2.5-1.5b", 28, 12, 2, 1536, 8960, 131072, 151936, 1e6,
+           {{"tied", true}, {"qkv_bias", true}, {"epsilon", 1e-6}}),
+      size("qwen2.5-3b", 36, 16, 2, 2048, 11008, 32768, 151936, 1e6,
+           {{"tied", true}, {"qkv_bias", true}, {"epsilon", 1e-6}}),
+      size("qwen2.5-7b", 28, 28, 4, 3584, 18944, 131072, 152064, 1e6,
+           {{"qkv_bias", true}, {"epsilon", 1e-6}}),
+      size("qwen3-0.6b", 28, 16, 8, 1024, 3072, 40960, 151936, 1e6,
+           {{"head_width", std::int64_t{128}}, {"tied", true}, {"qk_norm", true}, {"epsilon", 1e-6}}),
+      size("smollm3-3b", 36, 16, 4, 2048, 11008, 65536, 128256, 5e6,
+           {{"tied", true}, {"nope_every", std::int64_t{4}}, {"epsilon", 1e-6}}),
+      size("tinyllama-1.1b", 22, 32, 4, 2048, 5632, 2048, 32000, 1e4),
+      size("llama-3.2-1b", 16, 32, 8, 2048, 8192, 131072, 128256, 5e5,
+           {{"tied", true}, {"rope_factor", 32.0}, {"rope_context", kOriginal}}),
+      size("llama-2-7b", 32, 32, 32, 4096, 11008, 4096, 32000, 1e4),
+      size("phi3-mini", 32, 32, 32, 3072, 8192, 4096, 32064, 1e4,
+           {{"joined", true}, {"window", std::int64_t{2047}}}),
+      size("olmo2-1b", 16, 16, 16, 2048, 8192, 4096, 100352, 5e5, {{"norms_after", true}, {"epsilon", 1e-6}}),
+      size("granite3.1-2b", 40, 32, 8, 2048, 8192, 131072, 49155, 5e6,
+           {{"tied", true},
+            {"embedding_scale", 12.0},
+            {"residual_scale", 0.22},
+            {"attention_scale", 0.015625},
+            {"logit_scale", 0.125}})};
+}
+
 }  // namespace
 
 Family llama() {
-  constexpr std::int64_t kOriginal = 8192;  // context of Llama 3
   return {
       .name = "llama",
-      .help = "Llama (Touvron et al. 2023), SmolLM2, SmolLM3, Mistral, Qwen2, Qwen3",
+      .help = "Llama (Touvron et al. 2023), SmolLM2, SmolLM3, Mistral, Qwen2, Qwen3, Phi-3, OLMo 2, Granite",
       .reads = &kTextTask,
-      .models =
-          {{"llama"},
-           size("smollm2-135m", 30, 9, 3, 576, 1536, 8192, 49152, 1e5, {{"tied", true}}),
-           size("qwen2-0.5b", 24, 14, 2, 896, 4864, 32768, 151936, 1e6,
-                {{"tied", true}, {"qkv_bias", true}, {"epsilon", 1e-6}}),
-           size("qwen2.5-1.5b", 28, 12, 2, 1536, 8960, 131072, 151936, 1e6,
-                {{"tied", true}, {"qkv_bias", true}, {"epsilon", 1e-6}}),
-           size("qwen2.5-3b", 36, 16, 2, 2048, 11008, 32768, 151936, 1e6,
-                {{"tied", true}, {"qkv_bias", true}, {"epsilon", 1e-6}}),
-           size("qwen2.5-7b", 28, 28, 4, 3584, 18944, 131072, 152064, 1e6,
-                {{"qkv_bias", true}, {"epsilon", 1e-6}}),
-           size("qwen3-0.6b", 28, 16, 8, 1024, 3072, 40960, 151936, 1e6,
-                {{"head_width", std::int64_t{128}}, {"tied", true}, {"qk_norm", true}, {"epsilon", 1e-6}}),
-           size("smollm3-3b", 36, 16, 4, 2048, 11008, 65536, 128256, 5e6,
-                {{"tied", true}, {"nope_every", std::int64_t{4}}, {"epsilon", 1e-6}}),
-           size("tinyllama-1.1b", 22, 32, 4, 2048, 5632, 2048, 32000, 1e4),
-           size("llama-3.2-1b", 16, 32, 8, 2048, 8192, 131072, 128256, 5e5,
-                {{"tied", true}, {"rope_factor", 32.0}, {"rope_context", kOriginal}}),
-           size("llama-2-7b", 32, 32, 32, 4096, 11008, 4096, 32000, 1e4)},
-      .settings = {{"layers", 0, 1, 1000, "layers of attention and MLP; 0: the name's own"},
-                   {"heads", 0, 1, 1000, "heads of queries; 0: the name's own"},
-                   {"kv_heads", 0, 0, 1000, "heads of keys and values; 0: as many as of queries"},
-                   {"embedding", 0, 1, 1 << 16, "channels of a position; 0: the name's own"},
-                   {"head_width", 0, 0, 1 << 16, "channels of a head; 0: embedding / heads"},
-                   {"mlp_width", 0, 1, 1 << 20, "channels inside an MLP; 0: the name's own"},
-                   {kContext, 0, 1, 1 << 20, "positions; 0: the name's own"},
-                   {kVocabulary, 0, 2, 1 << 24, "tokens; 0: the name's or the tokenizer's own"},
-                   {"theta", 1e4, 1, 1e12, "base of the rotary frequencies"},
-                   {"rope_factor", 1.0, 1, 1e6, "divides rotary frequencies, for longer contexts"},
-                   {"rope_context", 0, 0, 1 << 24,
-                    "Llama 3's scaling: context the model was trained with first; 0: divide them all"},
-                   {"rope_low", 1.0, 0, 1e6, "Llama 3's scaling: turns below which frequencies are divided"},
-                   {"rope_high", 4.0, 0, 1e6, "Llama 3's scaling: turns above which they are not"},
-                   {"epsilon", 1e-5, 1e-12, 1, "of the norms"},
-                   {"tied", false, 0, 0, "whether the output is the embedding"},
-                   {"qkv_bias", false, 0, 0, "biases of queries, keys and values, as Qwen2 has"},
-                   {"qk_norm", false, 0, 0, "norms of heads of queries and keys, as Qwen3 has"},
-                   {"nope_every", 0, 0, 1000,
-                    "every so many layers one has no rotary positions, as SmolLM3 has; 0: none",
-                    "unturned_every"},
-                   {"window", 0, 0,
-                    1 << 20, "positions that one attends to, the last ones, as Mistral has; 0: all"},
-                   {"geglu", false, 0, 0, "GELU (tanh form) in place of SiLU in the gated MLP, as Gemma has"},
-                   {"recompute", false, 0, 0, "keep the input of layers only, compute them again"}},
+      .models = sizes(),
+      .settings =
+          {{"layers", 0, 1, 1000, "layers of attention and MLP; 0: the name's own"},
+           {"heads", 0, 1, 1000, "heads of queries; 0: the name's own"},
+           {"kv_heads", 0, 0, 1000, "heads of keys and values; 0: as many as of queries"},
+           {"embedding", 0, 1, 1 << 16, "channels of a position; 0: the name's own"},
+           {"head_width", 0, 0, 1 << 16, "channels of a head; 0: embedding / heads"},
+           {"mlp_width", 0, 1, 1 << 20, "channels inside an MLP; 0: the name's own"},
+           {kContext, 0, 1, 1 << 20, "positions; 0: the name's own"},
+           {kVocabulary, 0, 2, 1 << 24, "tokens; 0: the name's or the tokenizer's own"},
+           {"theta", 1e4, 1, 1e12, "base of the rotary frequencies"},
+           {"rope_factor", 1.0, 1, 1e6, "divides rotary frequencies, for longer contexts"},
+           {"rope_context", 0, 0, 1 << 24,
+            "Llama 3's scaling: context the model was trained with first; 0: divide them all"},
+           {"rope_low", 1.0, 0, 1e6, "Llama 3's scaling: turns below which frequencies are divided"},
+           {"rope_high", 4.0, 0, 1e6, "Llama 3's scaling: turns above which they are not"},
+           {"rope_yarn", false, 0, 0, "YaRN's scaling between the two, in place of Llama 3's"},
+           {"rope_magnitude", 1.0, 1e-3, 1e3, "factor on rotated queries and keys, as YaRN has"},
+           {"epsilon", 1e-5, 1e-12, 1, "of the norms"},
+           {"tied", false, 0, 0, "whether the output is the embedding"},
+           {"qkv_bias", false, 0, 0, "biases of queries, keys and values, as Qwen2 has"},
+           {"o_bias", false, 0, 0, "a bias of what attention adds, beside qkv_bias"},
+           {"mlp_bias", false, 0, 0, "biases of the MLP"},
+           {"qk_norm", false, 0, 0, "norms of heads of queries and keys, as Qwen3 has"},
+           {"nope_every", 0, 0, 1000,
+            "every so many layers one has no rotary positions, as SmolLM3 has; 0: none", "unturned_every"},
+           {"window", 0, 0, 1 << 20, "positions that one attends to, the last ones, as Mistral has; 0: all"},
+           {"geglu", false, 0, 0, "GELU (tanh form) in place of SiLU in the gated MLP, as Gemma has"},
+           {"joined", false, 0, 0, "one matrix of queries, keys and values, one of gate and up: Phi-3"},
+           {"norms_after", false, 0, 0, "norms of what layers add, and of whole queries and keys: OLMo 2"},
+           {"embedding_scale", 1.0, 1e-6, 1e6, "factor on embeddings, as Granite has"},
+           {"residual_scale", 1.0, 1e-6, 1e6, "factor on what layers add, as Granite has"},
+           {"attention_scale", 0.0, 0, 1e6,
+            "factor on products of queries and keys, as Granite has; 0: 1 / sqrt(channels of a head)"},
+           {"logit_scale", 1.0, 1e-6, 1e6, "factor on logits, as Granite has"},
+           {"recompute", false, 0, 0, "keep the input of layers only, compute them again"}},
       .check = check,
       .forward = forward,
       .published = &llama_hugging_face()};

@@ -1,5 +1,6 @@
-// Vision transformers: Dosovitskiy et al. 2021, as timm publishes them. An image is a sequence of patches
-// behind a class token, which the head reads; norms before each part. Tensors have timm's names.
+// Vision transformers: Dosovitskiy et al. 2021, and distilled ones: Touvron et al. 2021, as timm publishes
+// them. An image is a sequence of patches behind a class token, which the head reads; norms before each part.
+// Tensors have timm's names.
 #include <fmt/format.h>
 
 #include "lpmm/base/error.h"
@@ -29,6 +30,8 @@ void forward(ProgramBuilder& b, const ModelConfig& c) {
   x = projections(
       b, {{.name = "patch_embed.proj", .outputs = width, .shape = {width, c.channels, patch, patch}}}, x,
       kDeviation);
+  const bool distilled = c.flag("distilled");
+  if (distilled) x = prepend(b, "dist_token", x);
   x = prepend(b, "cls_token", x);
   x = dropout(b, add_positions(b, "pos_embed", x, {1, x.width, width}), drop);
   for (int i = 0; i < c.integer("layers"); ++i) {
@@ -45,6 +48,12 @@ void forward(ProgramBuilder& b, const ModelConfig& c) {
       return add(b, middle, dropout(b, y, drop));
     };
     x = c.flag("recompute") ? b.recompute(x, layer) : layer(x);
+  }
+  if (distilled) {  // the mean of what two heads tell
+    x = layer_norm(b, "norm", x, kEpsilon);
+    const Value first = classifier(b, "head", select(b, x, 0), c.classes),
+                second = classifier(b, "head_dist", select(b, x, 1), c.classes);
+    return loss(b, scale(b, add(b, first, second), 0.5), c.number("label_smoothing"));
   }
   x = layer_norm(b, "norm", select(b, x, 0), kEpsilon);  // of the class token alone: rows are apart
   loss(b, classifier(b, "head", x, c.classes), c.number("label_smoothing"));
@@ -78,12 +87,14 @@ Family vit() {
                        {"heads", 0, 1, 1000, "heads of attention; 0: the name's own"},
                        {"embedding", 0, 1, 1 << 16, "channels of a position; 0: the name's own"},
                        {"patch", 16, 1, 1024, "pixels of a side of a patch; 4 for images of 32 x 32"},
+                       {"distilled", false, 0, 0,
+                        "DeiT's second token and head, whose mean with the first's counts"},
                        {"dropout", 0.0, 0, 0.999, "of the embedding, of attention, of what layers add"},
                        label_smoothing(),
                        {"recompute", false, 0, 0, "keep the input of layers only, compute them again"}},
           .check = check,
           .forward = forward,
-          .head = "head.",
+          .head = "head",
           .published = &vit_timm()};
 }
 

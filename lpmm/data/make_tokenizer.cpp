@@ -7,6 +7,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
 #include "lpmm/data/tokenizer.h"
+#include "lpmm/data/tokenizers/sentence_piece/fairseq.h"
 #include "lpmm/data/utf8.h"
 
 namespace lpmm {
@@ -36,7 +37,8 @@ std::unique_ptr<Tokenizer> make_tokenizer(const Json& description, const std::st
   }
   if (kind == kWords) return make_word_tokenizer(member(description, "words"));
   constexpr std::string_view kInFiles[] = {kGpt2Tokenizer,     kTokenizerJson, kVocabTxt,
-                                           kHuggingFaceTokens, kSentencePiece, kMarianTokenizer};
+                                           kHuggingFaceTokens, kFairseqFile,   kSentencePiece,
+                                           kMarianTokenizer};
   if (std::ranges::find(kInFiles, kind) == std::end(kInFiles)) {
     throw RunError(
         fmt::format("the description of a tokenizer has the kind {}; bytes, characters, words, {} are known",

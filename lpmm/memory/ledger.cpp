@@ -27,13 +27,13 @@ Ledger memory_ledger(std::span<const TensorInfo> tensors, const Policy& policy,
                      const OptimizerConfig& optimizer) {
   Ledger ledger;
   for (const TensorInfo& t : tensors) {
-    const RoleSpecs specs = specs_for(policy, t);
+    const TensorPlan plan = plan_tensor(policy, optimizer, t);
     ledger.parameters += t.elements();
     for (const Role r : kEveryRole) {
-      if (!has_role(policy, optimizer, t, r)) continue;
-      const std::int64_t values = values_of(optimizer, t, r);
-      (is_exempt(policy, t) ? ledger.exempt : ledger.role_codes[r]) += code_bytes(specs[r].format, values);
-      ledger.role_steps[r] += step_bytes(specs[r], values);
+      if (!plan[r]) continue;
+      const std::int64_t codes = code_bytes(plan[r]->codec.format, plan[r]->elements);
+      (is_exempt(policy, t) ? ledger.exempt : ledger.role_codes[r]) += codes;
+      ledger.role_steps[r] += step_bytes(plan[r]->codec, plan[r]->elements);
     }
     if (has_history(optimizer, t.name)) ledger.buffers += kHistoryBytes;
     ledger.peaks += peaks_of(policy, optimizer, t) * peak_bytes(t);

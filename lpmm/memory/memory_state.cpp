@@ -34,6 +34,21 @@ kernels::RoleView view_of(const kernels::Values& values) {
   return {Spec{format}, codes, nullptr, values.count};
 }
 
+kernels::TensorUpdate assignment(const kernels::RoleView& parameter, const kernels::RoleView& compensation,
+                                 const kernels::Values& values, const Noise& noise, bool* storable) {
+  Muon assign;
+  assign.pass = Muon::Pass::kCombine;
+  assign.kept = 0;
+  assign.moved = 1;
+  kernels::UpdateArgs args;
+  args.roles[Role::kParameter] = parameter;
+  args.roles[Role::kCompensation] = compensation;
+  args.roles[Role::kAccumulator] = view_of(values);
+  args.keeps_gradient = true;
+  args.noise = noise;
+  return {assign, args, storable};
+}
+
 void MemoryState::check_no_step(const std::string& what) const {
   if (!stepping) return;
   throw UsageError(fmt::format("{} in step {}: commit the step before, or drop it", what, step));
@@ -63,21 +78,22 @@ const kernels::RoleView& MemoryState::checked(int tensor, Role role, std::int64_
 }
 
 void MemoryState::allocate_roles() {
+  std::vector<TensorPlan> plans;
+  for (const Tensor& t : tensors) plans.push_back(plan_tensor(policy, optimizer, t.info));
   for (const Role role : kEveryRole) {
     std::vector<Tensor*> owners;
-    for (Tensor& t : tensors) {
-      if (has_role(policy, optimizer, t.info, role)) owners.push_back(&t);
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      if (!plans[i][role]) continue;
+      tensors[i].view[role] = *plans[i][role];
+      owners.push_back(&tensors[i]);
     }
     if (owners.empty()) continue;
     // All codes first, then all steps: only codes need the alignment.
     RunningOffset layout;
     std::vector<std::size_t> codes, steps;
-    for (Tensor* owner : owners) {
-      Tensor& t = *owner;
-      t.view[role] = {specs_for(policy, t.info)[role], nullptr, nullptr, values_of(optimizer, t.info, role)};
-      if (kRoleRows[role].extent == Extent::kRows) t.view[role].shares = shares_of(optimizer, t.info);
-      codes.push_back(
-          layout.add(code_bytes(t.view[role].codec.format, t.view[role].elements), kAlignment, t.info.name));
+    for (const Tensor* t : owners) {
+      codes.push_back(layout.add(code_bytes(t->view[role].codec.format, t->view[role].elements), kAlignment,
+                                 t->info.name));
     }
     for (const Tensor* t : owners) {
       steps.push_back(layout.add(step_bytes(t->view[role].codec, t->view[role].elements),
@@ -109,24 +125,6 @@ void MemoryState::allocate_peaks() {
     if (t.peaks > 0) t.peak_codes = codes;
     codes += t.peaks * peak_bytes(t.info);
   }
-}
-
-// An update that gives a range of a parameter of two terms these values: its rule takes the gradient as it
-// is.
-kernels::TensorUpdate MemoryState::assignment(int tensor, std::int64_t first, const kernels::Values& values,
-                                              bool* storable) const {
-  Muon assign;
-  assign.pass = Muon::Pass::kCombine;
-  assign.kept = 0;
-  assign.moved = 1;
-  kernels::UpdateArgs args;
-  for (const Role role : {Role::kParameter, Role::kCompensation}) {
-    args.roles[role] = part_of(checked(tensor, role, first, values.count), first, values.count);
-  }
-  args.roles[Role::kAccumulator] = view_of(values);
-  args.keeps_gradient = true;
-  args.noise = {seed, static_cast<std::uint32_t>(tensor), 0, 0, static_cast<std::uint32_t>(first / kGroup)};
-  return {assign, args, storable};
 }
 
 }  // namespace lpmm

@@ -51,6 +51,10 @@ class Ranges {
 // Values as a role that is not packed, for updates that only read it.
 kernels::RoleView view_of(const kernels::Values& values);
 
+// An update that gives a parameter of two terms these values: its rule takes the gradient as it is.
+kernels::TensorUpdate assignment(const kernels::RoleView& parameter, const kernels::RoleView& compensation,
+                                 const kernels::Values& values, const Noise& noise, bool* storable);
+
 struct MemoryState {
   struct Tensor {
     TensorInfo info;
@@ -128,8 +132,6 @@ struct MemoryState {
   void fold_waiting();
   void look_at_results();
   kernels::TensorUpdate update_of(int tensor, double clip);
-  kernels::TensorUpdate assignment(int tensor, std::int64_t first, const kernels::Values& values,
-                                   bool* storable) const;
   void apply(int tensor, std::int64_t first, const kernels::Values& gradient);
   void check_finished() const;
   void finish_updates();

@@ -131,8 +131,14 @@ void ModelMemory::initialize(int tensor, std::int64_t first, const kernels::Valu
   if (view(tensor, Role::kCompensation).codes == nullptr) {
     device.encode(v, first, count, there, noise, storable);
   } else {
+    const auto part = [&](Role role) {
+      return part_of(state_->checked(tensor, role, first, count), first, count);
+    };
+    Noise of_part{state_->seed, static_cast<std::uint32_t>(tensor), 0, 0};
+    of_part.first_group = static_cast<std::uint32_t>(first / kGroup);
     const kernels::TensorUpdate update =
-        state_->assignment(tensor, first, {there, static_cast<std::size_t>(count)}, storable);
+        assignment(part(Role::kParameter), part(Role::kCompensation),
+                   {there, static_cast<std::size_t>(count)}, of_part, storable);
     device.update({&update, 1});
   }
   device.synchronize();

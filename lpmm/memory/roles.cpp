@@ -66,6 +66,17 @@ std::int64_t values_of(const OptimizerConfig& config, const TensorInfo& tensor, 
   return kRoleRows[role].extent == Extent::kRows ? shares_of(config, tensor).places(values) : values;
 }
 
+TensorPlan plan_tensor(const Policy& policy, const OptimizerConfig& config, const TensorInfo& tensor) {
+  const RoleSpecs specs = specs_for(policy, tensor);
+  TensorPlan plan{};
+  for (const Role role : kEveryRole) {
+    if (!has_role(policy, config, tensor, role)) continue;
+    plan[role] = {specs[role], nullptr, nullptr, values_of(config, tensor, role)};
+    if (kRoleRows[role].extent == Extent::kRows) plan[role]->shares = shares_of(config, tensor);
+  }
+  return plan;
+}
+
 bool can_accumulate(const OptimizerConfig& config) {
   return no_accumulation(config).empty();
 }

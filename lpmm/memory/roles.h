@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "kernels/noise.h"
+#include "kernels/packed.h"
 #include "lpmm/memory/optimizer_config.h"
 #include "lpmm/memory/policy.h"
 
@@ -21,6 +23,11 @@ bool has_role(const Policy& policy, const OptimizerConfig& config, const TensorI
 // Which rows of the tensor share a variance of rows, and how many values a role has then.
 RowShares shares_of(const OptimizerConfig& config, const TensorInfo& tensor);
 std::int64_t values_of(const OptimizerConfig& config, const TensorInfo& tensor, Role role);
+
+// What a tensor stores, whoever has the memory for it: views without addresses, and nothing where it has no
+// such role.
+using TensorPlan = RoleArray<std::optional<kernels::RoleView>>;
+TensorPlan plan_tensor(const Policy& policy, const OptimizerConfig& config, const TensorInfo& tensor);
 
 inline constexpr int kMostMicrobatches = (1 << 14) - 1;  // what the noise stream holds, and the update
 // Whether its momentum can take gradients before the update: SGD's and Muon's, without Nesterov and clipping,

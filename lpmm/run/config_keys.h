@@ -122,8 +122,8 @@ void visit_data(Visitor& v, Config& c) {
   v.text("tokenizer_folder", c.data.text.folder, "gpt2: folder of encoder.json and vocab.bpe");
   v.integer("words", c.data.text.words, 0, 1 << 24, "words: the most frequent, with <unk> and <eos>; 0: all");
   v.number("validation_share", c.data.text.validation_share, 0, 1,
-           "share kept for tests where no file is: of a text its end, of sentences rows, of "
-           "each class of pictures some, that are drawn");
+           "share kept for tests where no file is: of a text its end, of sentences rows that are drawn, of "
+           "pictures some of each class");
   v.boolean("blocks", c.data.text.blocks,
             "text: each block of data.length tokens once per epoch, in place of windows drawn anywhere");
   v.integer("length", c.data.text.length, 0, 1 << 20,

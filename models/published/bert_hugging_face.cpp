@@ -14,7 +14,7 @@
 namespace lpmm {
 namespace {
 
-// The three kinds, which differ in their settings and in what they call things.
+// The kinds, which differ in their settings and in what they call things.
 struct Kind {
   std::string_view type;                 // in config.json
   PublishedLayout layout;                // its prefix is that of files saved with a head
@@ -54,14 +54,17 @@ constexpr Kind kBert{
     "classifier.weight",
     "BertModel",
     "BertForSequenceClassification"};
-constexpr Kind kRoberta{"roberta",
-                        {.model = "RoBERTa",
-                         .prefix = "roberta.",
-                         .is_left_out = is_left_out_of_roberta,
-                         .older_name = older_name},
-                        "classifier.out_proj.weight",
-                        "RobertaModel",
+constexpr PublishedLayout kRobertaLayout{.model = "RoBERTa",
+                                         .prefix = "roberta.",
+                                         .is_left_out = is_left_out_of_roberta,
+                                         .older_name = older_name};
+constexpr std::string_view kRobertaClasses = "classifier.out_proj.weight";
+constexpr Kind kRoberta{"roberta", kRobertaLayout, kRobertaClasses, "RobertaModel",
                         "RobertaForSequenceClassification"};
+constexpr Kind kXlmRoberta{"xlm-roberta", kRobertaLayout, kRobertaClasses, "XLMRobertaModel",
+                           "XLMRobertaForSequenceClassification"};
+constexpr Kind kCamembert{"camembert", kRobertaLayout, kRobertaClasses, "CamembertModel",
+                          "CamembertForSequenceClassification"};
 constexpr Kind kDistilled{
     "distilbert",
     {.model = "DistilBERT", .prefix = "distilbert.", .is_left_out = is_left_out, .older_name = older_name},
@@ -73,16 +76,25 @@ constexpr Kind kDistilled{
     "dim",
     "hidden_dim",
     "activation"};
+constexpr const Kind* kKinds[] = {&kBert, &kRoberta, &kXlmRoberta, &kCamembert, &kDistilled};
 constexpr double kEpsilon = 1e-12;  // of norms, where no configuration says another: DistilBERT's never does
 
 // The kind of the published weights at `path`; null: none of these.
 const Kind* kind_at(const std::string& path) {
   if (!PublishedConfig::is_beside(path)) return nullptr;
   const std::string type = PublishedConfig(PublishedConfig::beside(path)).text("model_type");
-  for (const Kind* kind : {&kBert, &kRoberta, &kDistilled}) {
-    if (type == kind->type) return kind;
+  const auto at = std::ranges::find(kKinds, type, [](const Kind* kind) { return kind->type; });
+  return at == std::end(kKinds) ? nullptr : *at;
+}
+
+// The kind to export a model as: RoBERTas differ in their name alone.
+const Kind& kind_of(const ModelConfig& model) {
+  if (model.flag("distilled")) return kDistilled;
+  if (!model.flag("dense_head")) return kBert;
+  for (const Kind* kind : {&kXlmRoberta, &kCamembert}) {
+    if (model.name.starts_with(kind->type)) return *kind;
   }
-  return nullptr;
+  return kRoberta;
 }
 
 bool is_bert(const std::string& path) {
@@ -110,7 +122,7 @@ ModelConfig read_bert(const std::string& path) {
   const Kind& kind = *kind_at(path);
   const PublishedConfig config(PublishedConfig::beside(path));
   ModelConfig model = families().config("bert");
-  const bool is_distilled = &kind == &kDistilled;
+  const bool is_distilled = &kind == &kDistilled, is_first = &kind == &kBert;
   model.set("layers", config.size(kind.layers));
   model.set("heads", config.size(kind.heads));
   model.set("embedding", config.size(kind.width));
@@ -125,7 +137,7 @@ ModelConfig read_bert(const std::string& path) {
   config.expect("is_decoder", {false});
   const PublishedTensors tensors(path);
   model.set("pooler", tensors.find("pooler.dense.weight", kind.layout.prefix).entry != nullptr);
-  if (&kind == &kRoberta) read_roberta(config, model);
+  if (!is_distilled && !is_first) read_roberta(config, model);
   model.name = kind.type;
   const SafetensorsEntry* head = tensors.find(std::string(kind.classes)).entry;
   const bool tells_of_sentences = model.flag("pooler") || model.flag("dense_head") ||
@@ -155,9 +167,9 @@ void load_bert(const std::string& path, ModelMemory& memory) {
 void save_bert(const WeightSource& weights, const ModelConfig& config, const std::string& folder,
                Device& device) {
   ModelConfig m = complete(config);
-  const Kind& kind = m.flag("distilled") ? kDistilled : m.flag("dense_head") ? kRoberta : kBert;
+  const Kind& kind = kind_of(m);
   const int first = m.integer("first_position");
-  if ((&kind == &kRoberta) != (first > 0)) {
+  if (m.flag("dense_head") != (first > 0)) {
     throw UsageError(fmt::format(
         "{}: model.first_position = {} with model.dense_head = {}: Hugging Face's BERT has neither, "
         "its RoBERTa both; export without --hf",
@@ -208,7 +220,7 @@ void save_bert(const WeightSource& weights, const ModelConfig& config, const std
 
 const Published& bert_hugging_face() {
   static constexpr Published kPublished{.by = "transformers",
-                                        .kinds = "bert, distilbert, roberta",
+                                        .kinds = "bert, camembert, distilbert, roberta, xlm-roberta",
                                         .tokenizer = {},
                                         .is_at = is_bert,
                                         .read = read_bert,

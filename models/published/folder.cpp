@@ -10,6 +10,7 @@
 
 #include "lpmm/base/terminal.h"
 #include "lpmm/data/tokenizer.h"
+#include "lpmm/data/tokenizers/sentence_piece/fairseq.h"
 #include "lpmm/files/files.h"
 #include "lpmm/run/beside/model_files.h"
 #include "models/published/config.h"
@@ -80,7 +81,7 @@ void copy_kept(const fs::path& from, const fs::path& to) {
 // The name by which a file of a tokenizer is found beside a model.
 std::string standard_name(const fs::path& file) {
   const std::string name = file.filename().string();
-  if (name == kHuggingFaceTokens) return name;
+  if (name == kHuggingFaceTokens || name == kFairseqFile) return name;
   return std::string(name.ends_with(".json")  ? kTokenizerJson
                      : name.ends_with(".txt") ? kVocabTxt
                                               : kSentencePieceFile);

@@ -31,6 +31,16 @@ constexpr PublishedLayout kLayout{
         },
     .type = "gpt2"};
 
+// What transformers calls activations, and our setting; the first of a setting is written.
+struct ActivationName {
+  std::string_view theirs, ours;  // no setting: what there is without one
+};
+constexpr ActivationName kActivations[] = {
+    {"gelu_new", ""},  {"gelu_pytorch_tanh", ""}, {"gelu_fast", ""},     {"relu", "relu"},
+    {"silu", "swish"}, {"swish", "swish"},        {"gelu", "exact_gelu"}};
+constexpr std::string_view kActivation = "activation_function", kInner = "n_inner",
+                           kEpsilon = "layer_norm_epsilon";
+
 std::int64_t size_of(std::int64_t value, const std::string& where) {
   if (value < 1 || value > 1 << 24) throw RunError(fmt::format("{}: {} is no size of a GPT-2", where, value));
   return value;
@@ -45,9 +55,14 @@ void read_config(const PublishedConfig& config, ModelConfig& model) {
         fmt::format("{}: n_head = {} does not divide the {} channels", config.path(), heads, embedding));
   }
   model.set("heads", heads);
-  config.expect("activation_function", {"gelu_new", "gelu_pytorch_tanh"});
-  config.expect("layer_norm_epsilon", {1e-5});
-  config.expect("n_inner", {nullptr, 4 * embedding});
+  std::vector<Json> known;
+  for (const ActivationName& name : kActivations) {
+    known.push_back(name.theirs);
+    if (config.text(kActivation) == name.theirs && !name.ours.empty()) model.set(name.ours, true);
+  }
+  config.expect(kActivation, known);
+  model.set("epsilon", config.positive(kEpsilon, 1e-5));
+  if (config.has(kInner)) model.set("mlp_width", config.size(kInner));
   config.expect("scale_attn_weights", {true});
   config.expect("scale_attn_by_inverse_layer_idx", {false});
 }
@@ -88,18 +103,23 @@ void save_gpt2(const WeightSource& weights, const ModelConfig& config, const std
                     "GPT-2 has no place; export without --hf",
                     weights.path()));
   }
+  const auto set = std::ranges::find_if(
+      kActivations, [&](const ActivationName& name) { return !name.ours.empty() && model.flag(name.ours); });
+  const ActivationName& activation = set == std::end(kActivations) ? kActivations[0] : *set;
   Json config_json = {{"architectures", {"GPT2LMHeadModel"}},
                       {"model_type", "gpt2"},
-                      {"activation_function", "gelu_new"},
+                      {kActivation, activation.theirs},
                       {"vocab_size", model.integer(kVocabulary)},
                       {"n_positions", model.integer(kContext)},
                       {"n_ctx", model.integer(kContext)},
                       {"n_embd", model.integer("embedding")},
                       {"n_layer", model.integer("layers")},
                       {"n_head", model.integer("heads")},
-                      {"layer_norm_epsilon", 1e-5},
+                      {kEpsilon, model.number("epsilon")},
                       {"tie_word_embeddings", true},
                       {"torch_dtype", "float32"}};
+  const int hidden = model.integer("mlp_width"), usual = 4 * model.integer("embedding");
+  config_json[kInner] = hidden == 0 || hidden == usual ? Json() : Json(hidden);
   if (model.integer(kVocabulary) < kGpt2Vocabulary) {  // else transformers takes the last token of GPT-2's
     config_json[kBeginToken] = config_json[kEndToken] = nullptr;
   }

@@ -7,6 +7,11 @@
 
 namespace lpmm {
 
+// What stands in for the head of images' backbones that come without one.
+inline constexpr int kStandInClasses = 2;
+inline constexpr const char* kNoHead =
+    "has no head: one of two classes, all zeros, stands in until a training (--init) draws its data's";
+
 // BERT, RoBERTa and DistilBERT, with or without the prefix that files with a head have ("bert."). What is
 // read of a head depends on the model's classes: a classifier where there are some, else none.
 const Published& bert_hugging_face();

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "lpmm/base/error.h"
@@ -14,32 +16,58 @@ namespace {
 constexpr PublishedLayout kLayout{.model = "Llama", .is_left_out = [](std::string_view name) {
                                     return name == "lm_head.weight" || name.ends_with(".rotary_emb.inv_freq");
                                   }};
-// What is written. Qwen2 has biases of queries, keys and values, Qwen3 norms of their heads, SmolLM3 layers
-// without rotary positions, Mistral a window.
+// A kind of config.json, and which keys of biases it has.
 struct Kind {
   std::string_view type, architecture;
+  bool attention_bias = false, mlp_bias = false;
 };
-constexpr Kind kLlama{"llama", "LlamaForCausalLM"}, kQwen2{"qwen2", "Qwen2ForCausalLM"},
-    kQwen3{"qwen3", "Qwen3ForCausalLM"}, kSmol{"smollm3", "SmolLM3ForCausalLM"},
-    kMistral{"mistral", "MistralForCausalLM"};
+constexpr Kind kLlama{"llama", "LlamaForCausalLM", true, true}, kQwen2{"qwen2", "Qwen2ForCausalLM"},
+    kQwen3{"qwen3", "Qwen3ForCausalLM", true}, kSmol{"smollm3", "SmolLM3ForCausalLM", true, true},
+    kMistral{"mistral", "MistralForCausalLM"}, kPhi3{"phi3", "Phi3ForCausalLM"},
+    kOlmo2{"olmo2", "Olmo2ForCausalLM", true}, kGranite{"granite", "GraniteForCausalLM", true, true};
+constexpr const Kind* kKinds[] = {&kLlama, &kQwen2, &kQwen3, &kSmol, &kMistral, &kPhi3, &kOlmo2, &kGranite};
 constexpr std::string_view kRopeLayers = "no_rope_layers", kEvery = "no_rope_layer_interval";
 constexpr std::string_view kWindow = "sliding_window", kActivation = "hidden_act",
                            kGeglu = "gelu_pytorch_tanh";
+constexpr std::string_view kAttentionBias = "attention_bias", kMlpBias = "mlp_bias";
+// Granite's factors, what a model without them has, and our settings; its logits are divided.
+struct Factor {
+  std::string_view theirs, ours;
+};
+constexpr Factor kFactors[] = {{"embedding_multiplier", "embedding_scale"},
+                               {"residual_multiplier", "residual_scale"},
+                               {"attention_multiplier", "attention_scale"}};
+constexpr std::string_view kLogits = "logits_scaling", kOurLogits = "logit_scale";
+constexpr std::string_view kDynamic = "dynamic", kOriginal = "original_max_position_embeddings";
 
-bool is_llama(const std::string& path) {
-  if (!PublishedConfig::is_beside(path)) return false;
+// The kind of the published weights at `path`; null: none of these.
+const Kind* llama_at(const std::string& path) {
+  if (!PublishedConfig::is_beside(path)) return nullptr;
   const std::string type = PublishedConfig(PublishedConfig::beside(path)).text("model_type");
-  return type == kLlama.type || type == kQwen2.type || type == kQwen3.type || type == kSmol.type ||
-         type == kMistral.type;
+  const auto at = std::ranges::find(kKinds, type, [](const Kind* kind) { return kind->type; });
+  return at == std::end(kKinds) ? nullptr : *at;
 }
 
-// How many of the last positions a Mistral attends to; 0: all. null says all, nothing 4,096.
-std::int64_t window_of(const PublishedConfig& config) {
+bool is_llama(const std::string& path) {
+  return llama_at(path) != nullptr;
+}
+
+// How many of the last positions a Mistral or a Phi-3 attends to; 0: all. null says all, nothing 4,096 of a
+// Mistral.
+std::int64_t window_of(const PublishedConfig& config, const Kind& kind) {
   constexpr std::int64_t kUsual = 4096;
-  const bool says_all = config.json().contains(kWindow) && !config.has(kWindow);
-  if (config.text("model_type") != kMistral.type || says_all) return 0;
-  const std::int64_t window = config.has(kWindow) ? config.size(kWindow) : kUsual;
+  const bool says = config.has(kWindow), says_all = config.json().contains(kWindow) && !says;
+  if ((&kind != &kMistral && &kind != &kPhi3) || says_all || (!says && &kind == &kPhi3)) return 0;
+  const std::int64_t window = says ? config.size(kWindow) : kUsual;
   return window < config.size("max_position_embeddings") ? window : 0;
+}
+
+// YaRN's factor on what is rotated: as given, or of the paper.
+double yarn_magnitude(const PublishedConfig& rope, double factor) {
+  const auto of = [&](double share) { return factor <= 1 ? 1 : 0.1 * share * std::log(factor) + 1; };
+  const double one = rope.number("mscale", 0), all = rope.number("mscale_all_dim", 0);
+  const double usual = one != 0 && all != 0 ? of(one) / of(all) : of(1);
+  return rope.positive("attention_factor", usual);
 }
 
 // Scaling of the frequencies, as transformers wrote it before and since version 5, which takes the older one
@@ -51,19 +79,31 @@ void read_rotary(const PublishedConfig& config, ModelConfig& model) {
   if (!config.has(key)) return;
   const PublishedConfig rope(fmt::format("{}: {}", config.path(), key), config.json()[key]);
   model.set("theta", rope.positive("rope_theta", model.number("theta")));
+  rope.expect("partial_rotary_factor", {1.0, nullptr});
   const char* said = rope.has("rope_type") ? "rope_type" : "type";
   const std::string type = rope.text(said);
-  if (!rope.has(said) || type == "default") return;
-  if (type != "linear" && type != "llama3") {
-    throw RunError(
-        fmt::format("{}: type \"{}\" is not known; there are default, linear and llama3", rope.path(), type));
+  // Dynamic scaling begins behind the positions that the model has, which are all that there are here.
+  if (!rope.has(said) || type == "default" || type == kDynamic) return;
+  const bool is_known = type == "linear" || type == "llama3" || type == "yarn";
+  if (!is_known || config.text("model_type") == kPhi3.type) {
+    throw RunError(fmt::format(
+        "{}: type \"{}\" is not known{}; there are default, dynamic, linear, llama3 and yarn", rope.path(),
+        type,
+        type == "longrope" || type == "su" ? ": take the model of the shorter context, as Phi-3's of 4k"
+                                           : ""));
   }
   if (!rope.has("factor")) throw RunError(fmt::format("{}: has no factor", rope.path()));
   model.set("rope_factor", rope.positive("factor", 1));
   if (type == "linear") return;
-  model.set("rope_context", rope.size("original_max_position_embeddings"));
-  model.set("rope_low", rope.positive("low_freq_factor", 1));
-  model.set("rope_high", rope.positive("high_freq_factor", 4));
+  const bool is_yarn = type == "yarn";
+  model.set("rope_context",
+            rope.has(kOriginal) ? rope.size(kOriginal) : config.size("max_position_embeddings"));
+  model.set("rope_low", rope.positive(is_yarn ? "beta_slow" : "low_freq_factor", 1));
+  model.set("rope_high", rope.positive(is_yarn ? "beta_fast" : "high_freq_factor", is_yarn ? 32 : 4));
+  if (!is_yarn) return;
+  rope.expect("truncate", {true});
+  model.set("rope_yarn", true);
+  model.set("rope_magnitude", yarn_magnitude(rope, model.number("rope_factor")));
 }
 
 // For each layer, 1 if it has rotary positions and 0 if not, in spite of what the list is called.
@@ -78,8 +118,33 @@ void read_nope(const PublishedConfig& config, ModelConfig& model) {
   config.expect(kRopeLayers, {nullptr, rope_layers(model.integer("layers"), every)});
 }
 
+// What the kinds do otherwise.
+void read_kind(const PublishedConfig& config, const Kind& kind, ModelConfig& model) {
+  const bool has_biases = kind.attention_bias && config.flag(kAttentionBias, false);
+  model.set("qkv_bias", &kind == &kQwen2 || has_biases);
+  model.set("o_bias", has_biases);
+  model.set("mlp_bias", kind.mlp_bias && config.flag(kMlpBias, false));
+  if (!kind.attention_bias) config.expect(kAttentionBias, {false, nullptr});
+  if (!kind.mlp_bias) config.expect(kMlpBias, {false, nullptr});
+  model.set("qk_norm", &kind == &kQwen3);
+  model.set("joined", &kind == &kPhi3);
+  model.set("norms_after", &kind == &kOlmo2);
+  model.set("window", window_of(config, kind));
+  if (&kind == &kSmol) read_nope(config, model);
+  if (&kind != &kGranite) return;
+  for (const Factor& factor : kFactors) model.set(factor.ours, config.positive(factor.theirs, 1));
+  model.set(kOurLogits, 1 / config.positive(kLogits, 1));
+}
+
 ModelConfig read_llama(const std::string& path) {
+  const Kind& kind = *llama_at(path);
   const PublishedConfig config(PublishedConfig::beside(path));
+  if (has_published_tensors(path, {"score.weight"})) {
+    throw RunError(
+        fmt::format("{}: is a classifier on a {} (score.weight), which is not here: take a model with "
+                    "lm_head, or a classifier on a bert or roberta",
+                    path, kind.type));
+  }
   ModelConfig model = families().config("llama");
   const std::int64_t heads = config.size("num_attention_heads");
   model.set("layers", config.size("num_hidden_layers"));
@@ -89,17 +154,12 @@ ModelConfig read_llama(const std::string& path) {
   model.set("mlp_width", config.size("intermediate_size"));
   if (config.has("head_dim")) model.set("head_width", config.size("head_dim"));
   model.set(kContext, config.size("max_position_embeddings"));
-  model.set("window", window_of(config));
   model.set(kVocabulary, config.size("vocab_size"));
   model.set("epsilon", config.positive("rms_norm_eps", 1e-6));
   model.set("tied", config.flag("tie_word_embeddings", false));
-  model.set("qkv_bias", config.text("model_type") == kQwen2.type);
-  model.set("qk_norm", config.text("model_type") == kQwen3.type);
-  if (config.text("model_type") == kSmol.type) read_nope(config, model);
+  read_kind(config, kind, model);
   model.set("geglu", config.text(kActivation) == kGeglu);
   config.expect(kActivation, {"silu", "swish", kGeglu});
-  config.expect("attention_bias", {false, nullptr});
-  config.expect("mlp_bias", {false, nullptr});
   config.expect("partial_rotary_factor", {1.0});
   config.expect("use_sliding_window", {false});
   config.expect("quantization_config", {nullptr});
@@ -114,26 +174,72 @@ void load_llama(const std::string& path, ModelMemory& memory) {
   load_published(tensors, kLayout, memory);
 }
 
-Json rotary_of(const ModelConfig& model) {
-  if (model.number("rope_factor") == 1) return nullptr;
-  Json scaling = {{"rope_type", "linear"}, {"factor", model.number("rope_factor")}};
+// `kept`: of the model that it came from. Its dynamic scaling holds where nothing else does.
+Json rotary_of(const ModelConfig& model, const PublishedFacts& kept) {
+  const double factor = model.number("rope_factor");
+  if (factor == 1 && !kept.files.empty() && PublishedConfig::is_beside(kept.files)) {
+    const PublishedConfig config(PublishedConfig::beside(kept.files));
+    for (const char* key : {"rope_scaling", "rope_parameters"}) {
+      const Json said = config.has(key) ? config.json()[key] : Json();
+      if (said.is_object() &&
+          (said.value("rope_type", Json()) == kDynamic || said.value("type", Json()) == kDynamic))
+        return {{"rope_type", kDynamic}, {"factor", said.value("factor", Json(1.0))}};
+    }
+  }
+  const bool is_yarn = model.flag("rope_yarn");
+  if (factor == 1 && !is_yarn) return nullptr;
+  Json scaling = {{"rope_type", "linear"}, {"factor", factor}};
   if (model.integer("rope_context") == 0) return scaling;
-  scaling["rope_type"] = "llama3";
-  scaling["low_freq_factor"] = model.number("rope_low");
-  scaling["high_freq_factor"] = model.number("rope_high");
-  scaling["original_max_position_embeddings"] = model.integer("rope_context");
+  scaling["rope_type"] = is_yarn ? "yarn" : "llama3";
+  scaling[is_yarn ? "beta_slow" : "low_freq_factor"] = model.number("rope_low");
+  scaling[is_yarn ? "beta_fast" : "high_freq_factor"] = model.number("rope_high");
+  scaling[kOriginal] = model.integer("rope_context");
+  if (is_yarn) scaling["attention_factor"] = model.number("rope_magnitude");
   return scaling;
+}
+
+// The kind to export a model as, from what its layers have.
+const Kind& kind_for(const ModelConfig& m) {
+  const bool is_scaled = m.number("embedding_scale") != 1 || m.number("residual_scale") != 1 ||
+                         m.number("attention_scale") != 0 || m.number(kOurLogits) != 1;
+  if (is_scaled) return kGranite;
+  if (m.flag("joined")) return kPhi3;
+  if (m.flag("norms_after")) return kOlmo2;
+  if (m.flag("qkv_bias") && !m.flag("o_bias")) return kQwen2;
+  if (m.flag("qk_norm")) return kQwen3;
+  if (m.integer("nope_every") > 0) return kSmol;
+  return m.integer("window") > 0 ? kMistral : kLlama;
+}
+
+void add_kind(const ModelConfig& m, const Kind& kind, Json& written) {
+  const int nope_every = m.integer("nope_every");
+  if (kind.attention_bias) written[kAttentionBias] = m.flag("o_bias");
+  if (kind.mlp_bias) written[kMlpBias] = m.flag("mlp_bias");
+  if (nope_every > 0) {
+    written[kEvery] = nope_every;
+    written[kRopeLayers] = rope_layers(m.integer("layers"), nope_every);
+  }
+  if (&kind == &kSmol || &kind == &kPhi3 || &kind == &kOlmo2)
+    written["pad_token_id"] = nullptr;  // else one beyond small vocabularies
+  if (m.integer("window") > 0) written[kWindow] = m.integer("window");
+  if (&kind != &kGranite) return;
+  for (const Factor& factor : kFactors) written[factor.theirs] = m.number(factor.ours);
+  written[kLogits] = 1 / m.number(kOurLogits);
+  const int given = m.integer("head_width"),
+            width = given > 0 ? given : m.integer("embedding") / m.integer("heads");
+  if (m.number("attention_scale") == 0) written["attention_multiplier"] = 1 / std::sqrt(width);
 }
 
 void save_llama(const WeightSource& weights, const ModelConfig& config, const std::string& folder,
                 Device& device) {
   const ModelConfig m = complete(config);
-  const int nope_every = m.integer("nope_every");
-  const Kind& kind = m.flag("qkv_bias")        ? kQwen2
-                     : m.flag("qk_norm")       ? kQwen3
-                     : nope_every > 0          ? kSmol
-                     : m.integer("window") > 0 ? kMistral
-                                               : kLlama;
+  const Kind& kind = kind_for(m);
+  if (m.number("rope_magnitude") != 1 && !m.flag("rope_yarn")) {
+    throw UsageError(
+        fmt::format("{}: model.rope_magnitude = {} without model.rope_yarn: there is no key for it in "
+                    "transformers; export without --hf",
+                    weights.path(), m.number("rope_magnitude")));
+  }
   const int heads = m.integer("heads"), kv_heads = m.integer("kv_heads"),
             head_width = m.integer("head_width");
   Json written = {{"architectures", {kind.architecture}},
@@ -147,32 +253,28 @@ void save_llama(const WeightSource& weights, const ModelConfig& config, const st
                   {"max_position_embeddings", m.integer(kContext)},
                   {"vocab_size", m.integer(kVocabulary)},
                   {"rope_theta", m.number("theta")},
-                  {"rope_scaling", rotary_of(m)},
+                  {"rope_scaling", rotary_of(m, weights.facts())},
                   {"rms_norm_eps", m.number("epsilon")},
                   {"tie_word_embeddings", m.flag("tied")},
                   {kActivation, m.flag("geglu") ? kGeglu : "silu"},
                   {kBeginToken, nullptr},  // else transformers takes 1 and 2
                   {kEndToken, nullptr},
                   {"torch_dtype", "float32"}};
-  if (nope_every > 0) {
-    written[kEvery] = nope_every;
-    written[kRopeLayers] = rope_layers(m.integer("layers"), nope_every);
-    written["pad_token_id"] = nullptr;  // else one beyond small vocabularies
-  }
-  if (m.integer("window") > 0) written[kWindow] = m.integer("window");
+  add_kind(m, kind, written);
   save_published(weights, kLayout, written, folder, device);
 }
 
 }  // namespace
 
 const Published& llama_hugging_face() {
-  static constexpr Published kPublished{.by = "transformers",
-                                        .kinds = "llama, mistral, qwen2, qwen3, smollm3",
-                                        .tokenizer = {},
-                                        .is_at = is_llama,
-                                        .read = read_llama,
-                                        .load = load_llama,
-                                        .save = save_llama};
+  static constexpr Published kPublished{
+      .by = "transformers",
+      .kinds = "granite, llama, mistral, olmo2, phi3, qwen2, qwen3, smollm3",
+      .tokenizer = {},
+      .is_at = is_llama,
+      .read = read_llama,
+      .load = load_llama,
+      .save = save_llama};
   return kPublished;
 }
 

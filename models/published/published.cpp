@@ -21,6 +21,7 @@
 #include "models/published/folder.h"
 #include "models/published/pickles.h"
 #include "models/published/type.h"
+#include "models/published/unknown.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;
@@ -115,12 +116,18 @@ void load_tensor(const PublishedTensors::Place& place, bool turn, int tensor, Mo
   }
 }
 
+// Under either name.
+PublishedTensors::Place find_either(const PublishedTensors& tensors, const PublishedLayout& layout,
+                                    const std::string& name) {
+  const PublishedTensors::Place place = tensors.find(name, layout.prefix);
+  const std::string older = layout.older_name == nullptr ? "" : layout.older_name(name);
+  return place.entry == nullptr && !older.empty() ? tensors.find(older, layout.prefix) : place;
+}
+
 // A tensor that must be there.
 PublishedTensors::Place expect(const PublishedTensors& tensors, const PublishedLayout& layout,
                                const std::string& name) {
-  PublishedTensors::Place place = tensors.find(name, layout.prefix);
-  const std::string older = layout.older_name == nullptr ? "" : layout.older_name(name);
-  if (place.entry == nullptr && !older.empty()) place = tensors.find(older, layout.prefix);
+  const PublishedTensors::Place place = find_either(tensors, layout, name);
   if (place.entry == nullptr) {
     throw RunError(fmt::format("{}: has no tensor {}, which a {} has", tensors.path(), name, layout.model));
   }
@@ -146,7 +153,8 @@ std::string why_unknown(const std::string& path) {
   }
   const std::string type = PublishedConfig(PublishedConfig::beside(path)).text("model_type");
   return type.empty() ? "holds no model that can be imported"
-                      : fmt::format("is a {} of transformers, which cannot be imported", printable(type));
+                      : fmt::format("is a {} of transformers, which cannot be imported{}", printable(type),
+                                    why_not_here(type));
 }
 
 // "gpt2, llama (transformers), vit (timm)"
@@ -313,6 +321,8 @@ void load_published(const PublishedTensors& tensors, const PublishedLayout& layo
   std::set<std::string> known;
   for (int i = 0; i < memory.tensors(); ++i) {
     const TensorInfo& info = memory.info(i);
+    const bool may_lack = layout.may_lack != nullptr && layout.may_lack(info.name);
+    if (may_lack && find_either(tensors, layout, info.name).entry == nullptr) continue;  // memory has zeros
     const PublishedTensors::Place place = expect(tensors, layout, info.name, their_shape(layout, info));
     known.insert(place.entry->name);
     load_tensor(place, is_transposed(layout, info), i, memory);

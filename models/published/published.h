@@ -61,6 +61,7 @@ struct PublishedLayout {
   bool (*is_left_out)(std::string_view name) = nullptr;       // what there may be besides the model's tensors
   bool (*is_behind_prefix)(std::string_view name) = nullptr;  // names that are written with the prefix
   bool (*is_row)(std::string_view name) = nullptr;            // vectors that are stored (1, n)
+  bool (*may_lack)(std::string_view name) = nullptr;          // of a head: 0 where a file is a backbone alone
   std::string (*older_name)(const std::string& name) = nullptr;  // in files of old; empty: none
   std::string_view by = "transformers",
                    type = {};    // whose tables, and which rows where no config.json says it

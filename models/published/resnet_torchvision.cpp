@@ -21,16 +21,40 @@ constexpr PublishedLayout kLayout{.model = "ResNet",
                                         return name.ends_with(kCounts) || name.ends_with(".running_mean") ||
                                                name.ends_with(".running_var");
                                       },
+                                  .may_lack = [](std::string_view name) { return name.starts_with("fc."); },
                                   .by = "timm",
                                   .type = "resnet",
                                   .counts = kCounts};
 
 bool is_resnet(const std::string& path) {
-  return has_published_tensors(path, {"layer1.0.conv1.weight", "fc.weight"});
+  return has_published_tensors(path, {"layer1.0.conv1.weight", "layer4.0.bn1.running_mean"});
+}
+
+bool lacks_head(const PublishedTensors& tensors) {
+  return tensors.find("fc.weight").entry == nullptr;
+}
+
+// Throws for one that these ResNets are not.
+void refuse_others(const PublishedTensors& tensors) {
+  const auto refuse = [&](std::string_view what) {
+    throw RunError(fmt::format("{}: is a ResNet with {}, which is not here; resnet18 to resnet152 are",
+                               tensors.path(), what));
+  };
+  if (tensors.find("conv1.0.weight").entry != nullptr) refuse("three convolutions in its stem (resnet-d)");
+  const SafetensorsEntry *third = tensors.find("layer1.0.conv3.weight").entry,
+                         *middle = tensors.find("layer1.0.conv2.weight").entry;
+  if (third == nullptr || middle == nullptr || third->shape.size() != 4 || middle->shape.size() != 4) return;
+  if (middle->shape[0] != middle->shape[1]) refuse("convolutions in groups (ResNeXt)");
+  if (4 * third->shape[1] != third->shape[0]) refuse("wide blocks (wide_resnet)");
+}
+
+std::string remark_on_resnet(const std::string& path, const ModelConfig&) {
+  return lacks_head(PublishedTensors(path)) ? kNoHead : "";
 }
 
 ModelConfig read_resnet(const std::string& path) {
   const PublishedTensors tensors(path);
+  refuse_others(tensors);
   constexpr std::int64_t kMostBlocks = 100;
   std::vector<std::int64_t> blocks;
   for (int stage = 1; stage <= 4; ++stage) {
@@ -51,8 +75,10 @@ ModelConfig read_resnet(const std::string& path) {
   model.set("width", stem[0]);
   model.set("small_stem", stem[2] == 3);
   model.channels = static_cast<int>(std::clamp<std::int64_t>(stem[1], 0, 4096));
-  model.classes = static_cast<int>(
-      std::clamp<std::int64_t>(expect_published(tensors, kLayout, "fc.weight", 2).shape[0], 0, 1 << 30));
+  model.classes = lacks_head(tensors)
+                      ? kStandInClasses
+                      : static_cast<int>(std::clamp<std::int64_t>(
+                            expect_published(tensors, kLayout, "fc.weight", 2).shape[0], 0, 1 << 30));
   model.height = model.width = model.flag("small_stem") ? kImageSide : 224;
   return model;
 }
@@ -85,6 +111,7 @@ const Published& resnet_torchvision() {
                                         .tokenizer = {},
                                         .is_at = is_resnet,
                                         .read = read_resnet,
+                                        .remark = remark_on_resnet,
                                         .load = load_resnet,
                                         .load_buffers = load_statistics,
                                         .save = save_resnet};

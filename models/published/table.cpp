@@ -7,8 +7,10 @@
 namespace lpmm {
 namespace {
 
-constexpr std::string_view kLlamas = "llama mistral qwen2 qwen3 smollm3", kBerts = "bert roberta",
-                           kEncoders = "bert roberta distilbert", kMarianType = "marian";
+constexpr std::string_view kLlamas = "llama mistral qwen2 qwen3 smollm3 phi3 olmo2 granite",
+                           kBerts = "bert roberta xlm-roberta camembert",
+                           kEncoders = "bert roberta xlm-roberta camembert distilbert",
+                           kMarianType = "marian";
 
 constexpr FileRow kHuggingFaceFiles[] = {
     {"config.json", Use::kWritten, "sizes and settings of the model"},
@@ -23,6 +25,7 @@ constexpr FileRow kHuggingFaceFiles[] = {
     {"merges.txt", Use::kRead, "merges of BPE", Beside::kTokenizer},
     {"encoder.json", Use::kRead, "OpenAI's name of vocab.json", Beside::kTokenizer},
     {"vocab.bpe", Use::kRead, "OpenAI's name of merges.txt", Beside::kTokenizer},
+    {"sentencepiece.bpe.model", Use::kRead, "a SentencePiece model that fairseq numbers", Beside::kTokenizer},
     {"tokenizer.model", Use::kRead, "a SentencePiece model", Beside::kTokenizer},
     {"source.spm", Use::kRead, "SentencePiece model of the source", Beside::kTokenizer},
     {"target.spm", Use::kRead, "SentencePiece model of the target", Beside::kTokenizer},
@@ -76,8 +79,9 @@ constexpr KeyRow kHuggingFaceKeys[] = {
     {"is_encoder_decoder", "", Use::kRead, "reads pairs"},
     {"is_decoder", "", Use::kRead, "must be false", "false"},
     {"add_cross_attention", "", Use::kRead, "must be false", "false"},
-    {"tie_word_embeddings", "llama mistral qwen2 qwen3", Use::kRead, "output and embedding are one", "false"},
-    {"tie_word_embeddings", "smollm3 gpt2 bert roberta distilbert marian", Use::kRead,
+    {"tie_word_embeddings", "llama mistral qwen2 qwen3 phi3 olmo2 granite", Use::kRead,
+     "output and embedding are one", "false"},
+    {"tie_word_embeddings", "smollm3 gpt2 bert roberta xlm-roberta camembert distilbert marian", Use::kRead,
      "output and embedding are one", "true"},
     {"id2label", "", Use::kWritten, "names of the classes"},
     {"label2id", "", Use::kWritten, "names of the classes"},
@@ -91,14 +95,17 @@ constexpr KeyRow kHuggingFaceKeys[] = {
     {"intermediate_size", kLlamas, Use::kRead, "channels inside an MLP"},
     {"num_hidden_layers", kLlamas, Use::kRead, "layers"},
     {"num_attention_heads", kLlamas, Use::kRead, "heads"},
-    {"num_key_value_heads", "llama qwen2 qwen3", Use::kRead, "heads of keys; absent: as many as heads"},
+    {"num_key_value_heads", "llama qwen2 qwen3 phi3 olmo2 granite", Use::kRead,
+     "heads of keys; absent: as many as heads"},
     {"num_key_value_heads", "mistral", Use::kRead, "heads of keys", "8"},
     {"num_key_value_heads", "smollm3", Use::kRead, "heads of keys", "4"},
     {"head_dim", kLlamas, Use::kRead, "channels of a head; absent: channels / heads"},
     {"hidden_act", kLlamas, Use::kRead, "activation", "\"silu\""},
     {"max_position_embeddings", kLlamas, Use::kRead, "positions"},
-    {"rms_norm_eps", kLlamas, Use::kRead, "of the norms", "1e-6"},
-    {"rope_theta", "llama mistral qwen2 qwen3", Use::kWritten, "base of rotary positions", "10000.0"},
+    {"rms_norm_eps", "llama mistral qwen2 qwen3 smollm3 granite", Use::kRead, "of the norms", "1e-6"},
+    {"rms_norm_eps", "phi3 olmo2", Use::kRead, "of the norms", "1e-5"},
+    {"rope_theta", "llama mistral qwen2 qwen3 phi3 olmo2 granite", Use::kWritten, "base of rotary positions",
+     "10000.0"},
     {"rope_theta", "smollm3", Use::kWritten, "base of rotary positions", "2000000.0"},
     {"rope_scaling", kLlamas, Use::kWritten, "scaling of rotary positions; counts before rope_parameters"},
     {"rope_parameters", kLlamas, Use::kWritten, "the same and its base, since transformers 5"},
@@ -108,6 +115,13 @@ constexpr KeyRow kHuggingFaceKeys[] = {
     {"attention_bias", kLlamas, Use::kRead, "biases of attention", "false"},
     {"mlp_bias", kLlamas, Use::kRead, "biases of the MLP", "false"},
     {"attention_dropout", kLlamas, Use::kKept, "rate of dropout where its library trains"},
+    {"embedding_multiplier", "granite", Use::kRead, "factor on embeddings", "1.0"},
+    {"residual_multiplier", "granite", Use::kRead, "factor on what layers add", "1.0"},
+    {"attention_multiplier", "granite", Use::kRead, "factor on products of queries and keys", "1.0"},
+    {"logits_scaling", "granite", Use::kRead, "divides logits", "1.0"},
+    {"original_max_position_embeddings", "phi3", Use::kKept, "positions before they were extended"},
+    {"resid_pdrop", "phi3", Use::kKept, "rate of dropout where its library trains"},
+    {"embd_pdrop", "phi3", Use::kKept, "rate of dropout where its library trains"},
     {"pretraining_tp", "llama", Use::kKept, "how its library once split products"},
     {"sliding_window", kLlamas, Use::kRead, "how far back is attended"},
     {"use_sliding_window", kLlamas, Use::kRead, "whether that counts", "false"},
@@ -231,6 +245,15 @@ constexpr Publisher kPublishers[] = {
 
 }  // namespace
 
+bool is_among(std::string_view type, std::string_view types) {
+  for (std::size_t at = 0; at < types.size();) {
+    const std::size_t end = std::min(types.find(' ', at), types.size());
+    if (types.substr(at, end - at) == type) return true;
+    at = end + 1;
+  }
+  return false;
+}
+
 std::string_view to_string(Use use) {
   constexpr std::string_view kNames[] = {"read", "read, written anew", "kept", "not used"};
   return kNames[static_cast<std::size_t>(use)];
@@ -252,13 +275,7 @@ const FileRow* find_file(const Publisher& publisher, std::string_view name) {
 }
 
 bool is_of(const KeyRow& row, std::string_view type) {
-  if (row.types.empty()) return true;
-  for (std::size_t at = 0; at < row.types.size();) {
-    const std::size_t end = std::min(row.types.find(' ', at), row.types.size());
-    if (row.types.substr(at, end - at) == type) return true;
-    at = end + 1;
-  }
-  return false;
+  return row.types.empty() || is_among(type, row.types);
 }
 
 const KeyRow* find_key(const Publisher& publisher, std::string_view type, std::string_view key) {

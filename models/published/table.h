@@ -49,6 +49,8 @@ const Publisher& publisher_of(std::string_view name);
 // The row of a file, or of a key in the config.json of such a model; null: there is none.
 const FileRow* find_file(const Publisher& publisher, std::string_view name);
 const KeyRow* find_key(const Publisher& publisher, std::string_view type, std::string_view key);
+// Whether a type is one of several with spaces between.
+bool is_among(std::string_view type, std::string_view types);
 // Whether the row is of models of that type.
 bool is_of(const KeyRow& row, std::string_view type);
 

@@ -15,7 +15,24 @@
 namespace lpmm {
 namespace {
 
-constexpr PublishedLayout kLayout{.model = "ViT", .by = "timm", .type = "vit"};
+constexpr PublishedLayout kLayout{.model = "ViT",
+                                  .may_lack = [](std::string_view name) { return name.starts_with("head"); },
+                                  .by = "timm",
+                                  .type = "vit"};
+// By which other ViTs are known.
+struct OtherVit {
+  const char* tensor;
+  std::string_view has;
+};
+constexpr OtherVit kOthers[] = {
+    {"reg_token", "registers (reg_token)"},
+    {"blocks.0.ls1.gamma", "factors on what layers add (LayerScale), as DINOv2 has"},
+    {"blocks.0.gamma_1", "factors on what layers add, as BEiT has"},
+    {"blocks.0.attn.q_norm.weight", "norms of queries and keys"},
+    {"blocks.0.mlp.fc1_g.weight", "gated MLPs"},
+    {"norm_pre.weight", "a norm before its layers, as CLIP has"},
+    {"attn_pool.latent", "a head that attends (global_pool map)"},
+    {"fc_norm.weight", "a head that reads the mean of the patches (global_pool avg)"}};
 constexpr std::int64_t kHeadWidth = 64, kMostLayers = 1000;
 
 const std::vector<std::int64_t>& shape_of(const PublishedTensors& tensors, const std::string& name,
@@ -27,7 +44,21 @@ const std::vector<std::int64_t>& shape_of(const PublishedTensors& tensors, const
 }
 
 bool is_vit(const std::string& path) {
-  return has_published_tensors(path, {"patch_embed.proj.weight", "cls_token"});
+  return has_published_tensors(path, {"patch_embed.proj.weight", "blocks.0.attn.qkv.weight"});
+}
+
+// Throws for one that this ViT is not.
+void refuse_others(const PublishedTensors& tensors) {
+  constexpr std::string_view kInstead =
+      "which is not here; vit_*_patch16_224.augreg_in21k, deit and dino are";
+  for (const OtherVit& other : kOthers) {
+    if (tensors.find(other.tensor).entry != nullptr)
+      throw RunError(fmt::format("{}: is a ViT with {}, {}", tensors.path(), other.has, kInstead));
+  }
+  for (const char* needed : {"cls_token", "pos_embed"}) {
+    if (tensors.find(needed).entry == nullptr)
+      throw RunError(fmt::format("{}: is a ViT without {}, {}", tensors.path(), needed, kInstead));
+  }
 }
 
 // The number of heads that config.json says; 0: it does not.
@@ -45,17 +76,23 @@ std::int64_t usual_heads(std::int64_t channels) {
   return std::max<std::int64_t>(1, channels / kHeadWidth);
 }
 
-std::string assumed_heads(const std::string& path, const ModelConfig& model) {
-  if (heads_beside(path) > 0 || model.integer("heads") != usual_heads(model.integer("embedding"))) return "";
-  return fmt::format(
-      "no file says how many heads it has: {} of {} channels are assumed (--set model.heads=N)",
-      model.integer("heads"), model.integer("embedding") / model.integer("heads"));
+std::string remark_on_vit(const std::string& path, const ModelConfig& model) {
+  std::string remark =
+      PublishedTensors(path).find("head.weight").entry == nullptr ? std::string(kNoHead) : "";
+  if (heads_beside(path) > 0 || model.integer("heads") != usual_heads(model.integer("embedding")))
+    return remark;
+  return (remark.empty() ? "" : remark + "; ") +
+         fmt::format(
+             "no file says how many heads it has: {} of {} channels are assumed (--set model.heads=N)",
+             model.integer("heads"), model.integer("embedding") / model.integer("heads"));
 }
 
 ModelConfig read_vit(const std::string& path) {
   const PublishedTensors tensors(path);
+  refuse_others(tensors);
   const std::vector<std::int64_t> patch = shape_of(tensors, "patch_embed.proj.weight", 4);
-  const std::int64_t patches = shape_of(tensors, "pos_embed", 3)[1] - 1;
+  const bool distilled = tensors.find("dist_token").entry != nullptr;
+  const std::int64_t patches = shape_of(tensors, "pos_embed", 3)[1] - (distilled ? 2 : 1);
   const auto across = static_cast<std::int64_t>(std::lround(std::sqrt(static_cast<double>(patches))));
   if (across * across != patches) {
     throw RunError(fmt::format("{}: pos_embed has {} positions of patches, which are no square",
@@ -72,7 +109,10 @@ ModelConfig read_vit(const std::string& path) {
   model.set("heads", heads > 0 ? heads : usual_heads(patch[0]));
   model.channels = static_cast<int>(patch[1]);
   model.height = model.width = static_cast<int>(across * patch[2]);
-  model.classes = static_cast<int>(shape_of(tensors, "head.weight", 2)[0]);
+  model.set("distilled", distilled);
+  model.classes = tensors.find("head.weight").entry == nullptr
+                      ? kStandInClasses
+                      : static_cast<int>(shape_of(tensors, "head.weight", 2)[0]);
   return model;
 }
 
@@ -89,8 +129,9 @@ void save_vit(const WeightSource& weights, const ModelConfig& config, const std:
     if (t.name == "pos_embed") positions = t.shape[1];
     if (t.name == "head.bias") classes = t.shape[0];
   }
-  const auto across = std::lround(std::sqrt(static_cast<double>(positions - 1)));
-  Json written = {{"architecture", "vit_base_patch16_224"},
+  const bool distilled = m.flag("distilled");
+  const auto across = std::lround(std::sqrt(static_cast<double>(positions - (distilled ? 2 : 1))));
+  Json written = {{"architecture", distilled ? "deit_base_distilled_patch16_224" : "vit_base_patch16_224"},
                   {"num_classes", classes},
                   {"model_args",
                    {{"img_size", across * m.integer("patch")},
@@ -111,7 +152,7 @@ const Published& vit_timm() {
                                         .tokenizer = {},
                                         .is_at = is_vit,
                                         .read = read_vit,
-                                        .remark = assumed_heads,
+                                        .remark = remark_on_vit,
                                         .load = load_vit,
                                         .save = save_vit};
   return kPublished;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes vit_tiny.safetensors and vit_tiny_expected.safetensors: a small ViT of timm's with random parameters, and what
+"""Makes vit_tiny.safetensors and vit_tiny_expected.safetensors, and the same of deit_tiny, which has a distillation token: a small ViT of timm's with random parameters, and what
 PyTorch computes with it in fp32: logits, the mean cross-entropy and some of its gradients. Parameters are numbers that
 fp16 holds; images are those of make_resnet_fixtures.py. Needs PyTorch and timm (pip install timm).
 usage: make_vit_fixture.py OUTDIR"""
@@ -7,6 +7,7 @@ import sys
 
 import torch
 import torch.nn.functional as F
+from timm.models.deit import VisionTransformerDistilled
 from timm.models.vision_transformer import VisionTransformer
 
 from make_resnet_fixtures import IMAGES, images, save
@@ -16,22 +17,23 @@ GRADIENTS = ("cls_token", "pos_embed", "patch_embed.proj.bias", "blocks.0.norm1.
              "blocks.1.attn.proj.bias", "blocks.1.mlp.fc1.bias", "norm.bias", "head.weight")
 
 
-def main(folder):
+def make(name, made, folder, gradients_of):
     torch.manual_seed(2)
-    model = VisionTransformer(img_size=SIDE, patch_size=PATCH, embed_dim=WIDTH, depth=LAYERS, num_heads=HEADS,
-                              num_classes=CLASSES).eval()
-    for name, t in model.state_dict().items():
-        start = 1.0 if "norm" in name and name.endswith("weight") else 0.0
-        scale = (1 / t[0].numel()) ** 0.5 if name.endswith("weight") and t.dim() > 1 else 0.3
+    model = made(img_size=SIDE, patch_size=PATCH, embed_dim=WIDTH, depth=LAYERS, num_heads=HEADS,
+                 num_classes=CLASSES).eval()
+    for key, t in model.state_dict().items():
+        start = 1.0 if "norm" in key and key.endswith("weight") else 0.0
+        scale = (1 / t[0].numel()) ** 0.5 if key.endswith("weight") and t.dim() > 1 else 0.3
         t.copy_((start + scale * torch.randn(t.shape).clamp(-2, 2)).half().float())
-    save(f"{folder}/vit_tiny.safetensors", {k: v.half() for k, v in model.state_dict().items()})
+    save(f"{folder}/{name}.safetensors", {k: v.half() for k, v in model.state_dict().items()})
     logits = model(images(SIDE))
     loss = F.cross_entropy(logits, torch.arange(IMAGES) % CLASSES)
     loss.backward()
     gradients = dict(model.named_parameters())
-    save(f"{folder}/vit_tiny_expected.safetensors",
-         {"logits": logits, "loss": loss.reshape(1), **{f"gradient.{k}": gradients[k].grad for k in GRADIENTS}})
+    save(f"{folder}/{name}_expected.safetensors",
+         {"logits": logits, "loss": loss.reshape(1), **{f"gradient.{k}": gradients[k].grad for k in gradients_of}})
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    make("vit_tiny", VisionTransformer, sys.argv[1], GRADIENTS)
+    make("deit_tiny", VisionTransformerDistilled, sys.argv[1], (*GRADIENTS, "dist_token", "head_dist.weight"))

@@ -38,6 +38,9 @@ const Fixture kRobertaFixture{"roberta",
                               1,
                               "classifier.dense.weight",
                               "lm_head.bias"};
+const Fixture kXlmRobertaFixture{
+    "xlm-roberta",         kRobertaFixture.prefix,    kRobertaFixture.classifier, 1,
+    kRobertaFixture.dense, kRobertaFixture.other_head};
 const Fixture kDistilledFixture{"distilbert",
                                 "distilbert.",
                                 {"classifier.weight", "classifier.bias"},
@@ -76,8 +79,13 @@ class BertTest : public TemporaryFolderTest, public testing::WithParamInterface<
   Expected expected_{fixture_};
 };
 INSTANTIATE_TEST_SUITE_P(Kinds, BertTest,
-                         testing::Values(&kBertFixture, &kRobertaFixture, &kDistilledFixture),
-                         [](const auto& of) { return of.param->name; });
+                         testing::Values(&kBertFixture, &kRobertaFixture, &kXlmRobertaFixture,
+                                         &kDistilledFixture),
+                         [](const auto& of) {
+                           std::string name = of.param->name;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
 
 constexpr double kFloor = 1e-6;
 
@@ -251,6 +259,24 @@ TEST(Roberta, PairsAreReadAsTransformersReadsThem) {
   const Sentences pair = pieces.encode_sentences("a dog sat", "the cat, at last");
   EXPECT_EQ(pair.ids, values_of<std::int32_t>(expected.file, "pair"));
   EXPECT_EQ(pair.types, std::vector<std::int32_t>(pair.ids.size()));
+}
+
+// A CamemBERT is one by its name alone, and stays one.
+TEST(Roberta, ACamembertIsExportedAsOne) {
+  const Scratch scratch;
+  Json config = Json::parse(read_text(kXlmRobertaFixture.path() + "/config.json", 1 << 20));
+  config["model_type"] = "camembert";
+  std::filesystem::copy(kXlmRobertaFixture.path() + "/model.safetensors", scratch / "model.safetensors");
+  write_text(scratch / "config.json", config.dump());
+  const ModelConfig read = bert_hugging_face().read(scratch.path());
+  EXPECT_EQ(read.name, "camembert");
+  Imported model(bert_hugging_face(), read, scratch.path());
+  const StoredWeights stored(
+      save_checkpoint(scratch / "c", 0, read.name, model.memory, Buffers({}, model.device), {{"x", 1}}, 0));
+  bert_hugging_face().save(stored, read, scratch / "hf", model.device);
+  const Json written = Json::parse(read_text(scratch / "hf/config.json", 1 << 20));
+  EXPECT_EQ(written["model_type"], "camembert");
+  EXPECT_EQ(written["architectures"][0], "CamembertForSequenceClassification");
 }
 
 TEST(DistilBert, HasThePublishedNumberOfParameters) {

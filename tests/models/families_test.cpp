@@ -90,7 +90,10 @@ TEST(Families, LlamasAreOfThePublishedSize) {
                                     {"qwen2.5-7b", 7'615'616'512L},
                                     {"tinyllama-1.1b", 1'100'048'384L},
                                     {"llama-3.2-1b", 1'235'814'400L},
-                                    {"llama-2-7b", 6'738'415'616L}}) {
+                                    {"llama-2-7b", 6'738'415'616L},
+                                    {"phi3-mini", 3'821'079'552L},
+                                    {"olmo2-1b", 1'484'916'736L},
+                                    {"granite3.1-2b", 2'533'531'648L}}) {
     ModelConfig config = families().config(name);
     config.length = 16;
     EXPECT_EQ(parameters(*make_model(config)), count) << name;

@@ -179,8 +179,8 @@ TEST_F(HuggingFaceTest, WhatDoesNotFitIsNamed) {
   write_text(path("config.json"), "[1]");
   said = message([&] { gpt_hugging_face().read(folder_.path()); });
   EXPECT_NE(said.find("no object of a model's settings"), std::string::npos) << said;
-  for (const char* wrong : {"{}", R"({"n_head": 3})", R"({"n_head": 2, "activation_function": "relu"})",
-                            R"({"n_head": 2, "n_inner": 7})", "{"}) {
+  for (const char* wrong : {"{}", R"({"n_head": 3})", R"({"n_head": 2, "activation_function": "elu"})",
+                            R"({"n_head": 2, "n_inner": -7})", "{"}) {
     write_text(path("config.json"), wrong);
     said = message([&] { gpt_hugging_face().read(path("model.safetensors")); });
     EXPECT_NE(said.find("config.json"), std::string::npos) << wrong << ": " << said;

@@ -30,6 +30,24 @@ Imported import(const std::string& path) {
   return {published, published.read(path), path};
 }
 
+// Stored weights, for what a test changes about them.
+class Through : public WeightSource {
+ public:
+  explicit Through(const StoredWeights& whole) : whole_(whole) {}
+  const std::string& path() const override { return whole_.path(); }
+  std::vector<TensorInfo> infos() const override { return whole_.infos(); }
+  void read(std::size_t tensor, PackedDevice& device, const PanelBody& body) const override {
+    whole_.read(tensor, device, body);
+  }
+  void write(const std::string& output, const Metadata& metadata,
+             std::span<const SafetensorsSource> sources) const override {
+    whole_.write(output, metadata, sources);
+  }
+
+ private:
+  const StoredWeights& whole_;
+};
+
 class PublishedTest : public TemporaryFolderTest {
  protected:
   // A copy of a fixture whose config.json has another value.
@@ -48,7 +66,8 @@ class PublishedTest : public TemporaryFolderTest {
 class Fixture : public TemporaryFolderTest, public testing::WithParamInterface<const char*> {};
 INSTANTIATE_TEST_SUITE_P(, Fixture,
                          testing::Values("llama_tiny", "qwen2_tiny", "qwen3_tiny", "smollm3_tiny",
-                                         "mistral_tiny"),
+                                         "mistral_tiny", "llama_biased_tiny", "phi3_tiny", "olmo2_tiny",
+                                         "granite_tiny", "gpt2_wide_tiny"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(Fixture, LogitsAreThoseOfTheirLibrary) {
@@ -162,6 +181,31 @@ TEST_F(PublishedTest, ScaledFrequenciesComeAndGo) {
   }
 }
 
+// It begins behind the model's positions, which are all that there are here, and is kept for an export.
+TEST_F(PublishedTest, DynamicScalingChangesNothingAndIsKept) {
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    const std::string folder = changed("mistral_tiny", key, {{"rope_type", "dynamic"}, {"factor", 4.0}});
+    const Published& published = published_at(folder);
+    const ModelConfig config = published.read(folder);
+    EXPECT_EQ(config.settings, published.read(golden("mistral_tiny")).settings);
+    class Kept : public Through {
+     public:
+      Kept(const StoredWeights& whole, std::string files) : Through(whole), files_(std::move(files)) {}
+      PublishedFacts facts() const override { return {.tokens = {}, .classes = {}, .files = files_}; }
+
+     private:
+      std::string files_;
+    };
+    Imported model(published, config, folder);
+    const std::string made = path(fmt::format("of {}", key));
+    const StoredWeights stored(
+        save_checkpoint(made, 0, config.name, model.memory, Buffers({}, model.device), {{"x", 1}}, 0));
+    published.save(Kept(stored, folder), config, made + "/hf", model.device);
+    const Json written = parse_json(read_text(made + "/hf/config.json", 1 << 20));
+    EXPECT_EQ(written["rope_scaling"], Json({{"rope_type", "dynamic"}, {"factor", 4.0}})) << key;
+  }
+}
+
 // A Mistral is a Llama that attends to a window, where it has one.
 TEST_F(PublishedTest, AMistralIsALlamaWithAWindow) {
   const std::string folder = changed("llama_tiny", "model_type", "mistral");
@@ -240,22 +284,16 @@ TEST_F(PublishedTest, ShardsAreOneModel) {
 
 // An export that is stopped between two shards leaves no index, even where one of another model was.
 TEST_F(PublishedTest, ShardsOfTwoExportsAreNeverOneModel) {
-  class Stopped : public WeightSource {
+  class Stopped : public Through {
    public:
-    Stopped(const StoredWeights& whole, int files) : whole_(whole), left_(files) {}
-    const std::string& path() const override { return whole_.path(); }
-    std::vector<TensorInfo> infos() const override { return whole_.infos(); }
-    void read(std::size_t tensor, PackedDevice& device, const PanelBody& body) const override {
-      whole_.read(tensor, device, body);
-    }
+    Stopped(const StoredWeights& whole, int files) : Through(whole), left_(files) {}
     void write(const std::string& output, const Metadata& metadata,
                std::span<const SafetensorsSource> sources) const override {
       if (left_-- == 0) throw RunError("stopped");
-      whole_.write(output, metadata, sources);
+      Through::write(output, metadata, sources);
     }
 
    private:
-    const StoredWeights& whole_;
     mutable int left_;
   };
   const std::string fixture = golden("llama_tiny");
@@ -307,14 +345,23 @@ TEST_F(PublishedTest, WhatIsNoModelOfOursIsNamed) {
   expect_said(
       changed("llama_tiny", "model_type", "vit"),
       ": is a vit of transformers, which cannot be imported; there are resnet (torchvision), vit (timm), "
-      "gpt2, llama, mistral, qwen2, qwen3, smollm3, bert, distilbert, roberta, marian (transformers)");
+      "gpt2, granite, llama, mistral, olmo2, phi3, qwen2, qwen3, smollm3, bert, camembert, distilbert, "
+      "roberta, xlm-roberta, marian (transformers)");
+  for (const auto& [type, why] :
+       {std::pair{"mpnet", "a bias of relative positions, which is not here; the nearest is bert"},
+        {"mixtral", "experts"},
+        {"gemma3_text", "1 + weight"}}) {
+    expect_said(changed("llama_tiny", "model_type", type), why);
+  }
   fs::create_directories(path("bare"));
   fs::copy_file(golden("bert_tiny/model.safetensors"), path("bare/model.safetensors"));
   expect_said(path("bare"), "there is no config.json");
   expect_said(changed("llama_tiny", "hidden_act", "gelu"), "hidden_act");
-  for (const char* bias : {"attention_bias", "mlp_bias", "use_sliding_window"}) {
-    expect_said(changed("llama_tiny", bias, true), bias);
+  for (const char* key : {"attention_bias", "mlp_bias", "use_sliding_window"}) {
+    expect_said(changed("qwen2_tiny", key, true), key);
   }
+  expect_said(changed("llama_tiny", "attention_bias", true),
+              "has no tensor model.layers.0.self_attn.q_proj.bias");
   expect_said(changed("llama_tiny", "partial_rotary_factor", 0.5), "partial_rotary_factor");
   expect_said(changed("smollm3_tiny", "no_rope_layers", {0, 1}), "no_rope_layers");
   expect_said(changed("smollm3_tiny", "no_rope_layer_interval", 3), "no_rope_layers");
@@ -329,8 +376,12 @@ TEST_F(PublishedTest, WhatIsNoModelOfOursIsNamed) {
               "config.json: rms_norm_eps is -1, expected more than 0");
   expect_said(changed("llama_tiny", "intermediate_size", 21),
               "gate_proj.weight is 20 x 16, expected 21 x 16");
-  expect_said(changed("llama_tiny", "rope_parameters", {{"rope_type", "yarn"}}),
-              "there are default, linear and llama3");
+  expect_said(changed("llama_tiny", "rope_parameters", {{"rope_type", "longrope"}}),
+              "there are default, dynamic, linear, llama3 and yarn");
+  expect_said(changed("phi3_tiny", "rope_parameters", {{"rope_type", "longrope"}}), "of the shorter context");
+  expect_said(
+      changed("llama_tiny", "rope_parameters", {{"rope_type", "yarn"}, {"factor", 2.0}, {"truncate", false}}),
+      "truncate");
   expect_said(changed("llama_tiny", "num_key_value_heads", 3), "kv_heads");
   expect_said(changed("llama_tiny", "tie_word_embeddings", true),
               "lm_head.weight is not model.embed_tokens.weight");

@@ -67,6 +67,62 @@ TEST(Vit, ComputesWhatTimmDoes) {
   }
 }
 
+// DeiT's second token, and the mean of two heads.
+TEST(Vit, ADistilledOneComputesWhatTimmDoes) {
+  const std::string path = LPMM_SOURCE_DIR "/tests/golden/deit_tiny.safetensors";
+  ModelConfig config = vit_timm().read(path);
+  EXPECT_TRUE(config.flag("distilled"));
+  EXPECT_EQ(config.height, 16);
+  config.set("heads", 2);
+  for (const char* device : {"cpu", "cuda-emulated"}) {
+    PublishedImages tiny(vit_timm(), path, config, device);
+    const SafetensorsFile expected(LPMM_SOURCE_DIR "/tests/golden/deit_tiny_expected.safetensors");
+    tiny.expect_logits(published_values(expected, "logits"));
+    tiny.train(published_values(expected, "loss")[0]);
+    if (std::string_view(device) == "cpu") {
+      EXPECT_EQ(tiny.expect_gradients(expected, "gradient."), 11);
+    }
+  }
+  expect_round_trip(vit_timm(), path, config);
+}
+
+// DINO, MAE: a head of zeros stands in, and the rest is read.
+TEST(Vit, ABackboneWithoutAHeadIsRead) {
+  const Scratch scratch;
+  const SafetensorsFile file(kTinyVit);
+  const auto write = [&](const std::string& more) {
+    std::vector<SafetensorsSource> tensors;
+    const auto add = [&](const std::string& name, const SafetensorsEntry& entry) {
+      const Floats values = published_values(file, entry.name);
+      tensors.push_back(
+          {name, "F32", entry.shape, [values](const auto& sink) { sink(std::as_bytes(std::span(values))); }});
+    };
+    for (const SafetensorsEntry& entry : file.entries()) {
+      if (!entry.name.starts_with("head.")) add(entry.name, entry);
+    }
+    if (!more.empty()) add(more, *file.find("norm.bias"));
+    write_safetensors(scratch / "model.safetensors", {}, tensors);
+  };
+  write("");
+  ModelConfig config = vit_timm().read(scratch / "model.safetensors");
+  EXPECT_EQ(config.classes, 2);
+  EXPECT_NE(vit_timm().remark(scratch / "model.safetensors", config).find("has no head"), std::string::npos);
+  config.set("heads", 2);
+  const PublishedImages in(vit_timm(), scratch / "model.safetensors", config, "cpu");
+  Floats head(std::size_t{2} * 8);
+  in.memory.decode(in.memory.find("head.weight"), 0, head);
+  EXPECT_EQ(head, Floats(head.size()));
+  for (const char* other : {"reg_token", "blocks.0.ls1.gamma", "fc_norm.weight"}) {
+    write(other);
+    try {
+      vit_timm().read(scratch / "model.safetensors");
+      ADD_FAILURE() << other;
+    } catch (const RunError& error) {
+      EXPECT_NE(std::string(error.what()).find("is a ViT with"), std::string::npos) << error.what();
+    }
+  }
+}
+
 TEST(Vit, ComputesTheSameOnTheEmulatedDevice) {
   PublishedImages tiny(vit_timm(), kTinyVit, tiny_vit(), "cuda-emulated");
   const SafetensorsFile expected(LPMM_SOURCE_DIR "/tests/golden/vit_tiny_expected.safetensors");

@@ -93,7 +93,8 @@ void add_eval_command(CLI::App& program, Action& action) {
       ->add_option(
           "--data", o->request.data,
           "in place of the run's: a text or a file of tokens; sentences in a table, with the run's columns; "
-          "images or pairs, as data.path has them, or the name of a set of them")
+          "images or pairs, as data.path has them (a folder of pictures is packed), or the name of a set of "
+          "them")
       ->type_name("PATH");
   command
       ->add_option(

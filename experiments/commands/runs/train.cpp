@@ -1,13 +1,12 @@
 // `lpmm train`: a run that is kept in a folder.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "experiments/commands/arguments.h"
+#include "experiments/commands/recipe.h"
 #include "experiments/commands/runs/loaded_model.h"
 #include "experiments/pack/packed_data.h"
 #include "lpmm/base/error.h"
@@ -15,7 +14,6 @@
 #include "lpmm/base/process.h"
 #include "lpmm/base/progress.h"
 #include "lpmm/base/terminal.h"
-#include "lpmm/base/text.h"
 #include "lpmm/data/image_sets.h"
 #include "lpmm/data/scores.h"
 #include "lpmm/program/family.h"
@@ -23,7 +21,6 @@
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/setup.h"
 #include "lpmm/run/trainer.h"
-#include "models/families.h"
 
 namespace lpmm {
 namespace {
@@ -81,79 +78,16 @@ void print_for_people(const TrainResult& result, const RunConfig& config, const 
 }
 
 struct TrainArguments {
-  ConfigArguments config;
-  std::string init;
+  StartArguments start;
   TrainOptions run;
   bool json = false;
 };
 
-bool sets(const ConfigArguments& config, std::string_view key) {
-  return std::ranges::any_of(config.options.settings, [&](const std::string& setting) {
-    return setting.starts_with(key) && setting.substr(key.size()).starts_with('=');
-  });
-}
-
-// Decides what a command line without CONFIG leaves open, for a run that starts from `start`: the recipe for
-// such models, and what that model's own configuration says of texts.
-void choose_recipe(const RunConfig& start, const TrainArguments& o, ConfigArguments& config) {
-  const TaskRow& task = task_of(start.model);
-  if (!sets(config, "data.path") && !sets(config, "data.set")) {
-    throw UsageError(
-        fmt::format("say what to train on: --set data.path=PATH, where a {} reads {} "
-                    "(`lpmm config data.path`)",
-                    start.model.name, task.reads));
-  }
-  config.path = fmt::format("tune_{}", task.by_path);
-  const auto set = [&](std::string_view key, const std::string& value) {
-    if (!sets(config, key)) config.options.settings.push_back(fmt::format("{}={}", key, value));
-  };
-  if (task.has_tokens) {
-    constexpr int kUsualLength = 512;
-    const int length = start.data.text.length, context = start.model.integer(kContext);
-    set("data.length", fmt::format("{}", std::min(kUsualLength, length > 0 ? length : context)));
-  }
-  // Too few examples to do without; models that go on with a text see each part of it a few times only.
-  const bool has_dropout = std::ranges::any_of(start.model.family->settings,
-                                               [](const ModelSetting& s) { return s.key == "dropout"; });
-  if (has_dropout && !task.continues) set("model.dropout", "0.1");
-  if (task.translates) {
-    set("data.source", start.data.source);
-    set("data.target", start.data.target);
-  }
-  if (!o.run.quiet) {
-    tell(fmt::format(
-        "no CONFIG: the recipe {} for {} with the model of {}; {}/config.toml will have every key\n",
-        config.path, task.reads, printable(o.init), printable(o.run.out)));
-  }
-}
-
-// CONFIG; without one that of the run that goes on, else a recipe for the model of --init.
-RunConfig train_config(const TrainArguments& o) {
-  ConfigArguments config = o.config;
-  const std::string own = o.run.out + "/config.toml";
-  std::error_code none;
-  if (config.path.empty() && o.run.resume && std::filesystem::exists(own, none)) config.path = own;
-  if (o.init.empty()) {
-    if (config.path.empty()) {
-      throw UsageError("name a CONFIG (`lpmm train --help`), or with --init a model to start from");
-    }
-    return config.load();
-  }
-  const std::string beside = config_of_run(find_checkpoint(o.init));
-  std::optional<RunConfig> start;
-  if (!beside.empty()) start = load_config(beside, with_families({}));
-  if (config.path.empty() && !start) {
-    throw UsageError(fmt::format(
-        "{}: has no config.toml beside its checkpoints that says what it is; name a CONFIG", o.init));
-  }
-  if (config.path.empty()) choose_recipe(*start, o, config);
-  RunConfig loaded = config.load(start ? &start->model : nullptr);
-  loaded.train.init = o.init;
-  return loaded;
-}
-
 int run_train(const TrainArguments& o) {
-  RunConfig config = train_config(o);
+  const std::string beside = o.run.out + "/config.toml";
+  std::error_code none;
+  const bool goes_on = o.run.resume && std::filesystem::exists(beside, none);
+  RunConfig config = load_config(o.start, goes_on ? beside : "", o.run.quiet);
   make_init_absolute(config);
   const std::string& init = config.train.init;
   // A run that goes on has a tokenizer of its own; what it started from may be gone.
@@ -181,20 +115,13 @@ int run_train(const TrainArguments& o) {
 void add_train_command(CLI::App& program, Action& action) {
   auto o = std::make_shared<TrainArguments>();
   CLI::App* command = program.add_subcommand("train", "Train a network and keep the run in a folder");
-  add_config_arguments(*command, o->config);
-  command->get_option("CONFIG")->required(false);
+  add_start_arguments(*command, o->start);
   command->add_option("--out", o->run.out, "folder of the run, made if missing")
       ->required()
       ->check(kNotEmpty)
       ->type_name("DIR");
   command->add_flag("--resume", o->run.resume,
                     "go on from the newest checkpoint in DIR, or start where there is none");
-  command
-      ->add_option("--init", o->init,
-                   "start from the parameters of this run or checkpoint, as train.init (fine-tuning). Where "
-                   "CONFIG names no model or another one of that family, the run has this one's sizes; "
-                   "without CONFIG a recipe for such models decides the rest")
-      ->type_name("CHECKPOINT");
   command->add_flag("--quiet", o->run.quiet, "no progress on standard error");
   command->add_flag("--json", o->json, "print the run's summary as one JSON object");
   command->footer(

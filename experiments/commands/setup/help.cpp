@@ -10,6 +10,7 @@
 
 #include "experiments/commands/shipped_configs.h"
 #include "lpmm/base/error.h"
+#include "lpmm/base/text.h"
 #include "lpmm/files/files.h"
 #include "lpmm/run/config_keys.h"
 #include "models/families.h"
@@ -141,7 +142,10 @@ void offer_pages(Findings& found) {
 
 void print_help_on(const CLI::App& program, const std::vector<std::string>& given) {
   std::vector<std::string> words;
-  for (const std::string& word : given) words.push_back(plain(word));
+  for (const std::string& word : given) {
+    words.push_back(plain(word));  // without an ending: "finetune" also finds fine-tuning, "presets" a preset
+    if (words.back().size() > 4 && (word.back() == 'e' || word.back() == 's')) words.back().pop_back();
+  }
   bool any = false;
   const auto search = [&](std::string_view heading, const auto& offer) {
     Findings found(words, heading);
@@ -153,8 +157,10 @@ void print_help_on(const CLI::App& program, const std::vector<std::string>& give
   search("Configurations (lpmm train NAME)", offer_configs);
   search("Pages", offer_pages);
   if (!any) {
-    throw UsageError(fmt::format("nothing has {} in it; `lpmm` lists the commands, `lpmm config` all keys",
-                                 fmt::join(given, " and ")));
+    std::vector<std::string_view> names;
+    for (const CLI::App* command : program.get_subcommands({})) names.push_back(command->get_name());
+    throw UsageError(fmt::format("nothing has {} in it; `lpmm` lists the commands, `lpmm config` all keys{}",
+                                 fmt::join(given, " and "), did_you_mean(nearest_name(given[0], names))));
   }
 }
 

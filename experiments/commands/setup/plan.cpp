@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/commands/arguments.h"
+#include "experiments/commands/recipe.h"
 #include "experiments/pack/packed_data.h"
 #include "lpmm/base/exit_code.h"
 #include "lpmm/base/progress.h"
@@ -20,7 +21,7 @@ namespace lpmm {
 namespace {
 
 struct PlanArguments {
-  ConfigArguments config;
+  StartArguments start;
   bool json = false;
 };
 
@@ -62,7 +63,7 @@ void print_plan(const Plan& plan, const Plan& fp32, const Policy& policy) {
 }
 
 int run_plan(const PlanArguments& o) {
-  RunConfig config = o.config.load();
+  RunConfig config = load_config(o.start, "", o.json);
   if (!config.train.init.empty()) find_checkpoint(config.train.init);
   Progress progress(o.json);
   pack_named_pictures(config, config.train.init.empty() ? "" : find_checkpoint(config.train.init), progress);
@@ -93,7 +94,7 @@ void add_plan_command(CLI::App& program, Action& action) {
   auto o = std::make_shared<PlanArguments>();
   CLI::App* command =
       program.add_subcommand("plan", "Say what a run will take in memory, to the byte, without running it");
-  add_config_arguments(*command, o->config);
+  add_start_arguments(*command, o->start);
   command->add_flag("--json", o->json, "print one JSON object");
   command->footer(
       R"(Prints sizes beside those that fp32 would take. With --json, in bytes: parameters,
@@ -106,7 +107,8 @@ GPU's memory, where the run uses one; else 0) and warnings (of states that the r
 rounding harm).
 Examples:
   lpmm plan resnet20_cifar10 --preset lpmm
-  lpmm plan resnet20_cifar10 --preset lpmm-min --set train.batch=512 --json)");
+  lpmm plan resnet20_cifar10 --preset lpmm-min --set train.batch=512 --json
+  lpmm plan --init runs/minilm --set data.path=reviews.csv)");
   on_selected(*command, action, o, run_plan);
 }
 

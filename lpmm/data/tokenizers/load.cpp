@@ -13,6 +13,7 @@
 #include "lpmm/data/tokenizers/beside.h"
 #include "lpmm/data/tokenizers/part.h"
 #include "lpmm/data/tokenizers/pipeline.h"
+#include "lpmm/data/tokenizers/sentence_piece/fairseq.h"
 #include "lpmm/data/tokenizers/sentence_piece/sentence_piece.h"
 #include "lpmm/data/tokenizers/sentence_piece/with_added.h"
 #include "lpmm/data/utf8.h"
@@ -198,7 +199,19 @@ Pipeline read_vocab_txt(const std::string& path) {
 }
 
 // Of several in a folder the first is taken.
-constexpr std::string_view kFiles[] = {kTokenizerJson, kVocabTxt, kHuggingFaceTokens, kSentencePieceFile};
+constexpr std::string_view kFiles[] = {kTokenizerJson, kVocabTxt, kHuggingFaceTokens, kFairseqFile,
+                                       kSentencePieceFile};
+
+bool is_fairseq(const std::string& file) {
+  return fs::path(file).filename() == kFairseqFile;
+}
+
+Pipeline read_fairseq(const std::string& path) {
+  const TokensBeside beside(path);
+  const bool is_camembert = beside.settings().text("tokenizer_class", "").starts_with("Camembert") ||
+                            model_type_in(fs::path(path).parent_path()) == "camembert";
+  return read_document(fairseq_document(path, is_camembert), path, kFairseqFile);
+}
 
 bool is_vocab_json(const std::string& file) {
   return fs::path(file).filename() == kHuggingFaceTokens;
@@ -266,6 +279,7 @@ std::unique_ptr<PipelineTokenizer> load_pipeline_tokenizer(const std::string& pa
   const std::string file = tokenizer_file(path);
   Pipeline parts = file.ends_with(".txt") ? read_vocab_txt(file)
                    : is_vocab_json(file)  ? read_vocab_json(file)
+                   : is_fairseq(file)     ? read_fairseq(file)
                                           : read_document(read_sorted_json(file), file, kTokenizerJson);
   return std::make_unique<PipelineTokenizer>(std::move(parts));
 }
@@ -274,7 +288,8 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
   const std::string file = tokenizer_file(path);
   std::error_code error;
   if (fs::is_directory(file, error)) return load_marian_tokenizer(file);
-  if (file.ends_with(".json") || file.ends_with(".txt")) return load_pipeline_tokenizer(file);
+  const bool is_pipeline = file.ends_with(".json") || file.ends_with(".txt") || is_fairseq(file);
+  if (is_pipeline) return load_pipeline_tokenizer(file);
   return with_added_tokens(load_sentence_piece(file), file);
 }
 

@@ -10,6 +10,7 @@
 #include "lpmm/data/tokenizers/growth.h"
 #include "lpmm/data/tokenizers/part.h"
 #include "lpmm/data/tokenizers/regex.h"
+#include "lpmm/data/tokenizers/sentence_piece/charsmap.h"
 #include "lpmm/data/utf8.h"
 
 namespace lpmm {
@@ -127,6 +128,83 @@ Normalizer byte_level_normalizer(const Part&) {
   return [](const std::string& text, std::size_t) { return spelled_bytes(text); };
 }
 
+// The spaces and controls of SentencePiece's nmt_*.
+Normalizer nmt_normalizer(const Part&) {
+  return [](const std::string& text, std::size_t) {
+    return map_characters(text, [](char32_t c, std::string& out) {
+      const bool is_dropped =
+          (c >= 1 && c <= 8) || c == 0xB || (c >= 0xE && c <= 0x1F) || c == 0x7F || c == 0x8F || c == 0x9F;
+      const bool is_space = c == 9 || c == 0xA || c == 0xC || c == 0xD || c == 0x1680 ||
+                            (c >= 0x200B && c <= 0x200F) || c == 0x2028 || c == 0x2029 || c == 0x2581 ||
+                            c == 0xFEFF || c == 0xFFFD;
+      if (!is_dropped) out += is_space ? " " : utf8(c);
+    });
+  };
+}
+
+std::string from_base64(const Part& part, const char* key) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text = part.text(key), bytes;
+  const bool is_whole = text.size() % 4 == 0;
+  for (int i = 0; i < 2 && text.ends_with('='); ++i) text.pop_back();
+  std::uint32_t bits = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::size_t digit = kDigits.find(text[i]);
+    if (digit == std::string_view::npos || !is_whole) throw part.refusal(fmt::format("{} is no base64", key));
+    bits = bits << 6 | static_cast<std::uint32_t>(digit);
+    if (i % 4 > 0) bytes.push_back(static_cast<char>(bits >> (6 - 2 * (i % 4)) & 0xFF));
+  }
+  return bytes;
+}
+
+// Calls use() with each cluster of characters that a reader takes for one.
+template <class Use>
+void for_clusters(std::string_view text, const Use& use) {
+  utf8proc_int32_t state = 0;
+  std::size_t begin = 0;
+  char32_t last = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const Character c = first_character(text.substr(at));
+    const bool breaks =
+        at > 0 && utf8proc_grapheme_break_stateful(static_cast<utf8proc_int32_t>(last),
+                                                   static_cast<utf8proc_int32_t>(c.code), &state);
+    if (breaks) {
+      use(text.substr(begin, at - begin));
+      begin = at;
+    }
+    last = c.code;
+    at += c.bytes;
+  }
+  if (begin < text.size()) use(text.substr(begin));
+}
+
+// SentencePiece's map of characters as the `tokenizers` library applies it: to short clusters as a whole, of
+// which the shortest start that the map knows stands for all.
+Normalizer charsmap_normalizer(const Part& part) {
+  constexpr std::size_t kShort = 5;
+  const std::string map = from_base64(part, "precompiled_charsmap");
+  const std::string_view why = map.empty() ? "it is empty" : charsmap_damage(map);
+  if (!why.empty())
+    throw part.refusal(fmt::format("precompiled_charsmap is damaged: {}; get the file again", why));
+  return [map](const std::string& text, std::size_t room) {
+    std::string out;
+    for_clusters(text, [&](std::string_view cluster) {
+      if (out.size() > room) return;  // make_one_normalizer refuses it
+      const auto whole = cluster.size() <= kShort ? find_in_charsmap(map, cluster) : std::nullopt;
+      if (whole) {
+        out += *whole;
+        return;
+      }
+      for (std::size_t at = 0; at < cluster.size();) {
+        const std::string_view one = cluster.substr(at, first_character(cluster.substr(at)).bytes);
+        out += find_in_charsmap(map, one).value_or(one);
+        at += one.size();
+      }
+    });
+    return out;
+  };
+}
+
 Normalizer make_one_normalizer(const Part& part);
 
 Normalizer sequence_normalizer(const Part& part) {
@@ -148,6 +226,8 @@ constexpr NormalizerRow kNormalizers[] = {
     {"NFD", form_normalizer<UTF8PROC_DECOMPOSE>},
     {"NFKC", form_normalizer<UTF8PROC_COMPOSE | UTF8PROC_COMPAT>},
     {"NFKD", form_normalizer<UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT>},
+    {"Nmt", nmt_normalizer},
+    {"Precompiled", charsmap_normalizer},
     {"Lowercase", [](const Part&) -> Normalizer { return lowered; }},
     {"StripAccents", strip_accents_normalizer},
     {"Prepend", prepend_normalizer},

@@ -10,11 +10,35 @@
 namespace lpmm {
 namespace {
 
+// Words are tokens as they are.
+class WordLevel : public Subwords {
+ public:
+  WordLevel(TokenIds ids, const std::string& unknown) : Subwords(std::move(ids)), unknown_(find(unknown)) {}
+  void encode(std::string_view word, std::vector<std::int32_t>& ids) const override {
+    const std::int32_t id = find(word);
+    if (id < 0 && unknown_ < 0) {
+      throw UsageError(
+          fmt::format("the tokenizer has no token for the word {}, nor one of unknown words", shown(word)));
+    }
+    ids.push_back(id < 0 ? unknown_ : id);
+  }
+
+ private:
+  std::int32_t unknown_;  // -1: there is none
+};
+
+std::unique_ptr<Subwords> make_word_level(const Part& model) {
+  return std::make_unique<WordLevel>(read_vocabulary(model), model.text("unk_token", "<unk>"));
+}
+
 struct SubwordsRow {
   std::string_view name;
   std::unique_ptr<Subwords> (*make)(const Part&);
 };
-constexpr SubwordsRow kModels[] = {{"BPE", make_bpe}, {"WordPiece", make_word_piece}};
+constexpr SubwordsRow kModels[] = {{"BPE", make_bpe},
+                                   {"WordPiece", make_word_piece},
+                                   {"Unigram", make_unigram},
+                                   {"WordLevel", make_word_level}};
 
 }  // namespace
 

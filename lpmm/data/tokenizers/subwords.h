@@ -1,5 +1,5 @@
-// The model of a tokenizer.json: a word to the ids of its parts. BPE (Sennrich et al. 2016) and WordPiece
-// (Schuster and Nakajima 2012).
+// The model of a tokenizer.json: a word to the ids of its parts. BPE (Sennrich et al. 2016), WordPiece
+// (Schuster and Nakajima 2012), Unigram (Kudo 2018), and whole words.
 #pragma once
 
 #include <cstdint>
@@ -44,6 +44,7 @@ class Subwords {
 std::unique_ptr<Subwords> make_subwords(const Part& file);
 std::unique_ptr<Subwords> make_bpe(const Part& model);
 std::unique_ptr<Subwords> make_word_piece(const Part& model);
+std::unique_ptr<Subwords> make_unigram(const Part& model);
 std::unique_ptr<Subwords> make_word_piece(TokenIds ids, const std::string& unknown, const std::string& prefix,
                                           std::size_t longest);
 

@@ -25,7 +25,29 @@ class AddOp : public Op {
   std::int64_t count_;
 };
 
+class ScaleOp : public Op {
+ public:
+  ScaleOp(std::int64_t count, float factor) : count_(count), factor_(factor) {}
+  void forward(RunState& run) const override {
+    run.device.scale({{plan->compute, count_}, factor_, data(run, inputs[0]), data(run, output)});
+  }
+  void backward(RunState& run) const override {
+    run.device.scale(
+        {{plan->compute, count_}, factor_, gradient(run, output), gradient(run, inputs[0]), accumulate[0]});
+  }
+
+ private:
+  std::int64_t count_;
+  float factor_;
+};
+
 }  // namespace
+
+Value scale(ProgramBuilder& b, Value x, double factor) {
+  if (factor == 1) return x;
+  return b.add_op(std::make_unique<ScaleOp>(b.batch() * x.values(), static_cast<float>(factor)), {x},
+                  b.add_value(x.height, x.width, x.channels), {});
+}
 
 Value add(ProgramBuilder& b, Value x, Value y) {
   return b.add_op(std::make_unique<AddOp>(b.batch() * x.values()), {x, y},

@@ -1,4 +1,4 @@
-// The sum of two values of one shape.
+// The sum of two values of one shape, and a multiple of one.
 #pragma once
 
 #include "lpmm/program/builder.h"
@@ -6,5 +6,6 @@
 namespace lpmm {
 
 Value add(ProgramBuilder& b, Value x, Value y);
+Value scale(ProgramBuilder& b, Value x, double factor);
 
 }  // namespace lpmm

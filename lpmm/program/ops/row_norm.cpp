@@ -142,16 +142,15 @@ Value rms_norm(ProgramBuilder& b, const std::string& name, Value x, double epsil
   return row_norm(b, name, x, epsilon, false);
 }
 
-Value head_norms(ProgramBuilder& b, const std::vector<HeadNorm>& norms, Value x, int head_width,
-                 double epsilon) {
+Value head_norms(ProgramBuilder& b, const std::vector<HeadNorm>& norms, Value x, double epsilon) {
   std::vector<Norm> list;
   std::int64_t first = 0;
   for (const HeadNorm& norm : norms) {
     list.push_back(
-        {.shape = {norm.heads * b.rows(x), head_width, b.compute(), epsilon, false, norm.heads, x.channels},
-         .weight = norm_weight(b, norm.name, head_width),
+        {.shape = {norm.heads * b.rows(x), norm.width, b.compute(), epsilon, false, norm.heads, x.channels},
+         .weight = norm_weight(b, norm.name, norm.width),
          .first = first});
-    first += std::int64_t{norm.heads} * head_width;
+    first += std::int64_t{norm.heads} * norm.width;
   }
   return add_norms(b, std::move(list), x);
 }

@@ -13,13 +13,12 @@ Value layer_norm(ProgramBuilder& b, const std::string& name, Value x, double eps
 // RMS norm: Zhang & Sennrich 2019. Tensor `name`.weight.
 Value rms_norm(ProgramBuilder& b, const std::string& name, Value x, double epsilon = 1e-5);
 
-// RMS norms of heads, as Qwen3 has for queries and keys: the channels of x are heads of `head_width`, and
-// each norm is of so many of them, one after the other. Those that are left stay as they are.
+// RMS norms of queries and keys: each is of so many heads of x, of `width` channels, one after the other. As
+// Qwen3 has them, or of all heads as one, as OLMo 2 has. The channels that are left stay as they are.
 struct HeadNorm {
   std::string name;
-  int heads = 0;
+  int heads = 0, width = 0;
 };
-Value head_norms(ProgramBuilder& b, const std::vector<HeadNorm>& norms, Value x, int head_width,
-                 double epsilon = 1e-5);
+Value head_norms(ProgramBuilder& b, const std::vector<HeadNorm>& norms, Value x, double epsilon = 1e-5);
 
 }  // namespace lpmm

@@ -156,13 +156,13 @@ TEST(TokenizerJson, RefusesWhatItDoesNotHave) {
     expect_parts(said, parts);
   };
   ASSERT_EQ(refused_as(scratch, bytes.dump()), "accepted");
-  refuses({{"normalizer", {{"type", "Nmt"}}}},
-          {"normalizer \"Nmt\" is not supported", "BertNormalizer, NFC"});
+  refuses({{"normalizer", {{"type", "Nfx"}}}},
+          {"normalizer \"Nfx\" is not supported", "BertNormalizer, NFC"});
   refuses({{"pre_tokenizer", {{"type", "UnicodeScripts"}}}},
           {"pre-tokenizer \"UnicodeScripts\"", "Metaspace"});
   refuses({{"decoder", {{"type", "CTC"}}}}, {"decoder \"CTC\"", "ByteFallback"});
   refuses({{"post_processor", {{"type", "Foo"}}}}, {"post-processor \"Foo\"", "TemplateProcessing"});
-  refuses({{"model", {{"type", "Unigram"}}}}, {"model \"Unigram\"", "BPE, WordPiece"});
+  refuses({{"model", {{"type", "Trigram"}}}}, {"model \"Trigram\"", "BPE, WordPiece, Unigram"});
   refuses({{"model", {{"dropout", 0.1}}}}, {"model: dropout"});
   refuses({{"normalizer", {{"type", "Sequence"}, {"normalizers", {{{"type", "NFC"}}, {{"typ", 1}}}}}}},
           {"normalizer.normalizers[1]: has no type"});

@@ -115,6 +115,20 @@ TEST(Optimizer, LaterGroupsWin) {
 
 // With feedback momentum keeps the speed it gave the parameter; after an update that moved nothing that is
 // none of it, but the rule still has a momentum.
+TEST(Optimizer, VectorsMayBeLeftOutOfWeightDecay) {
+  OptimizerConfig c;
+  c.weight_decay = 0.1;
+  const TensorInfo matrix{.name = "w", .shape = {4, 3}}, bias{.name = "b", .shape = {3}},
+      row{.name = "r", .shape = {1, 1, 5}};
+  for (const TensorInfo* t : {&matrix, &bias, &row}) EXPECT_EQ(group_of(c, *t).weight_decay, 0.1);
+  c.decay_vectors = false;
+  EXPECT_EQ(group_of(c, matrix).weight_decay, 0.1);
+  EXPECT_EQ(group_of(c, bias).weight_decay, 0);
+  EXPECT_EQ(group_of(c, row).weight_decay, 0);
+  c.groups = {{.pattern = "b", .weight_decay = 0.2}};  // who names a tensor means it
+  EXPECT_EQ(group_of(c, bias).weight_decay, 0.2);
+}
+
 TEST(Optimizer, FeedbackShrinksTheMomentumWhereTheRateRises) {
   OptimizerConfig c;
   c.settings["momentum"] = 0.9;

@@ -4,59 +4,27 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "lpmm/base/error.h"
+#include "lpmm/data/tokenizers/sentence_piece/message.h"
 
 namespace lpmm {
 namespace {
 
 using Views = std::vector<std::string_view>;
 
-// Takes a number off the start of a protobuf message; nothing where there is none.
-std::optional<std::uint64_t> take_varint(std::string_view& rest) {
-  std::uint64_t value = 0;
-  for (unsigned shift = 0; shift < 64 && !rest.empty(); shift += 7) {
-    const auto byte = static_cast<unsigned char>(rest.front());
-    rest.remove_prefix(1);
-    value |= std::uint64_t{byte & 0x7FU} << shift;
-    if (byte < 0x80) return value;
-  }
-  return std::nullopt;
-}
-
-// Appends what the fields `number` of a protobuf message hold; false where it is no message.
-bool find_fields(std::string_view message, std::uint32_t number, Views& found) {
-  enum { kNumber = 0, kEightBytes = 1, kBytes = 2, kFourBytes = 5 };  // others no model has
-  while (!message.empty()) {
-    const auto key = take_varint(message);
-    if (!key) return false;
-    const auto kind = static_cast<int>(*key & 7);
-    std::optional<std::uint64_t> bytes;
-    if (kind == kNumber && take_varint(message)) bytes = 0;
-    if (kind == kEightBytes) bytes = 8;
-    if (kind == kBytes) bytes = take_varint(message);
-    if (kind == kFourBytes) bytes = 4;
-    if (!bytes || *bytes > message.size()) return false;
-    // The library reads 32 bits of a key.
-    if (kind == kBytes && static_cast<std::uint32_t>(*key) >> 3 == number) {
-      found.push_back(message.substr(0, *bytes));
-    }
-    message.remove_prefix(*bytes);
-  }
-  return true;
-}
-
-std::uint32_t uint32_at(std::string_view bytes, std::size_t at) {
-  std::uint32_t value = 0;
-  for (unsigned i = 0; i < 4; ++i) value |= std::uint32_t{static_cast<unsigned char>(bytes[at + i])} << 8 * i;
-  return value;
-}
-
 // A double array as Darts-clone searches it: a node's base is its place ^ its offset, the node that a byte
 // leads to has that label and lies at base ^ byte, and a value lies at the base.
+constexpr std::uint32_t kValue = 1U << 31;
+std::uint32_t base_of(std::uint32_t at, std::uint32_t unit) {
+  return at ^ (unit >> 10 << ((unit & 1U << 9) >> 6));
+}
+bool has_value(std::uint32_t unit) {
+  return (unit >> 8 & 1) != 0;
+}
+
 class CharsTrie {
  public:
   CharsTrie(std::string_view units, std::string_view texts)
@@ -90,14 +58,10 @@ class CharsTrie {
     int below = 0;           // most values on a way down from here
   };
   enum State : std::uint8_t { kNew, kOpen, kDone };  // and on: kDone + values on a way down
-  static constexpr std::uint32_t kNone = ~0U, kValue = 1U << 31;
+  static constexpr std::uint32_t kNone = ~0U;
 
   std::uint32_t unit(std::uint32_t at) const { return uint32_at(units_, std::size_t{4} * at); }
-  std::uint32_t base(std::uint32_t at) const {
-    const std::uint32_t one = unit(at);
-    return at ^ (one >> 10 << ((one & 1U << 9) >> 6));
-  }
-  bool has_value(std::uint32_t at) const { return at != 0 && (unit(at) >> 8 & 1) != 0; }
+  bool ends(std::uint32_t at) const { return at != 0 && has_value(unit(at)); }
 
   void find_children() {
     children_.assign(states_.size(), kNone);
@@ -108,9 +72,9 @@ class CharsTrie {
   }
   std::string_view enter(std::uint32_t at) {
     constexpr std::size_t kLongest = 1 << 10;  // real ones have 33 bytes; a text must not explode
-    const std::uint32_t to = base(at);
+    const std::uint32_t to = base_of(at, unit(at));
     if (to >= states_.size()) return "its tree leads out of it";
-    if (has_value(at)) {
+    if (ends(at)) {
       const std::size_t text = unit(to) & ~kValue;
       if (text >= texts_.size()) return "its tree leads to a text that is not there";
       if (texts_.substr(text, kLongest).find('\0') == std::string_view::npos)
@@ -123,7 +87,7 @@ class CharsTrie {
   std::string_view leave() {
     constexpr int kMost = 32;  // as many the library has room for
     const Open node = open_.back();
-    const int values = node.below + (has_value(node.at) ? 1 : 0);
+    const int values = node.below + (ends(node.at) ? 1 : 0);
     if (values > kMost) return "its tree is too deep";
     states_[node.at] = static_cast<std::uint8_t>(kDone + values);
     open_.pop_back();
@@ -138,6 +102,8 @@ class CharsTrie {
   std::vector<Open> open_;               // the way to where the search is
 };
 
+}  // namespace
+
 // The bytes of the tree, the tree, and texts that end with a zero byte each.
 std::string_view charsmap_damage(std::string_view map) {
   if (map.empty()) return "";  // nothing is mapped
@@ -149,13 +115,30 @@ std::string_view charsmap_damage(std::string_view map) {
   return CharsTrie(map.substr(0, bytes), map.substr(bytes)).damage();
 }
 
-}  // namespace
+std::optional<std::string_view> find_in_charsmap(std::string_view map, std::string_view text) {
+  const std::string_view tree = map.substr(4, uint32_at(map, 0)), texts = map.substr(4 + tree.size());
+  const auto unit = [&](std::uint32_t at) { return uint32_at(tree, std::size_t{4} * at); };
+  std::uint32_t base = base_of(0, unit(0));
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const std::uint32_t at = base ^ byte;
+    // A node whose byte is 0 stands for the end.
+    if (byte == 0 || std::size_t{4} * at >= tree.size() || (unit(at) & (kValue | 0xFF)) != byte) break;
+    base = base_of(at, unit(at));
+    if (!has_value(unit(at))) continue;
+    const std::string_view found = texts.substr(unit(base) & ~kValue);
+    return found.substr(0, found.find('\0'));
+  }
+  return std::nullopt;
+}
 
 void check_charsmaps(const std::string& path, std::string_view file) {
   constexpr std::uint32_t kNormalizer = 3, kDenormalizer = 5, kCharsmap = 2;
+  constexpr auto kBytes = FieldKind::kBytes;
   Views specs, maps;
-  bool good = find_fields(file, kNormalizer, specs) && find_fields(file, kDenormalizer, specs);
-  for (const std::string_view spec : specs) good = good && find_fields(spec, kCharsmap, maps);
+  bool good =
+      find_fields(file, kNormalizer, kBytes, specs) && find_fields(file, kDenormalizer, kBytes, specs);
+  for (const std::string_view spec : specs) good = good && find_fields(spec, kCharsmap, kBytes, maps);
   if (!good) throw RunError(fmt::format("{}: is no SentencePiece model", path));
   for (const std::string_view map : maps) {
     if (const std::string_view why = charsmap_damage(map); !why.empty()) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 #include "kernels/sequence.h"
 #include "lpmm/memory/device_memory.h"
@@ -14,8 +15,8 @@ namespace {
 // Makes the table for the positions of this call, in double precision on the host, rounded once.
 class RotaryAnglesOp : public Op {
  public:
-  RotaryAnglesOp(std::vector<double> frequencies, std::int64_t length)
-      : frequencies_(std::move(frequencies)), length_(length) {}
+  RotaryAnglesOp(std::vector<double> frequencies, double magnitude, std::int64_t length)
+      : frequencies_(std::move(frequencies)), magnitude_(magnitude), length_(length) {}
   std::int64_t host_workspace_bytes() const override { return kernels::aligned(4 * floats()); }
   void forward(RunState& run) const override {
     const std::int64_t past = run.inference == nullptr ? 0 : run.inference->position;
@@ -25,8 +26,8 @@ class RotaryAnglesOp : public Op {
     device.host_pool().for_each(length_, [&](std::int64_t t, int) {
       for (std::int64_t i = 0; i < half; ++i) {
         const double angle = static_cast<double>(past + t) * frequencies_[static_cast<std::size_t>(i)];
-        table[2 * half * t + i] = static_cast<float>(std::cos(angle));
-        table[2 * half * t + half + i] = static_cast<float>(std::sin(angle));
+        table[2 * half * t + i] = static_cast<float>(magnitude_ * std::cos(angle));
+        table[2 * half * t + half + i] = static_cast<float>(magnitude_ * std::sin(angle));
       }
     });
     device.upload(data(run, output), table, 4 * floats());
@@ -36,6 +37,7 @@ class RotaryAnglesOp : public Op {
  private:
   std::int64_t floats() const { return 2 * length_ * std::ssize(frequencies_); }
   std::vector<double> frequencies_;
+  double magnitude_;
   std::int64_t length_;
 };
 
@@ -59,6 +61,18 @@ class RotaryOp : public Op {
   kernels::RotaryShape shape_;
 };
 
+// YaRN keeps frequencies before the first of two i, and scales those from the second on.
+std::pair<double, double> yarn_range(const RotaryConfig& c) {
+  constexpr double kLeast = 0.001;
+  const auto i_of = [&](double turns) {
+    return c.head_width * std::log(c.original_context / (turns * 2 * std::numbers::pi)) /
+           (2 * std::log(c.theta));
+  };
+  const double first = std::max(std::floor(i_of(c.high)), 0.0),
+               last = std::min(std::ceil(i_of(c.low)), c.head_width - 1.0);
+  return {first, first == last ? last + kLeast : last};
+}
+
 }  // namespace
 
 std::vector<double> rotary_frequencies(const RotaryConfig& c) {
@@ -66,7 +80,10 @@ std::vector<double> rotary_frequencies(const RotaryConfig& c) {
   for (int i = 0; i < c.head_width / 2; ++i) {
     const double frequency = std::pow(c.theta, -2.0 * i / c.head_width);
     double kept = 0;  // of the frequency as it is; the rest is of the scaled one
-    if (c.original_context > 0) {
+    if (c.is_yarn) {
+      const auto [first, last] = yarn_range(c);
+      kept = 1 - std::clamp((i - first) / (last - first), 0.0, 1.0);
+    } else if (c.original_context > 0) {
       const double turns = c.original_context * frequency / (2 * std::numbers::pi);
       kept = std::clamp((turns - c.low) / (c.high - c.low), 0.0, 1.0);
     }
@@ -78,8 +95,8 @@ std::vector<double> rotary_frequencies(const RotaryConfig& c) {
 Value rotary_angles(ProgramBuilder& b, const RotaryConfig& config, int length) {
   std::vector<double> frequencies = rotary_frequencies(config);
   const std::int64_t floats = 2 * std::ssize(frequencies) * length;
-  return b.add_op(std::make_unique<RotaryAnglesOp>(std::move(frequencies), length), {}, b.add_table(floats),
-                  {});
+  return b.add_op(std::make_unique<RotaryAnglesOp>(std::move(frequencies), config.magnitude, length), {},
+                  b.add_table(floats), {});
 }
 
 Value rotary(ProgramBuilder& b, Value x, Value angles, int heads, int rotated) {

@@ -6,15 +6,17 @@
 namespace lpmm {
 
 // Value i of a head of d and value i + d / 2 are rotated by position * theta^(-2 i / d), at a frequency that
-// may be scaled for contexts longer than the model was trained for: by 1 / factor, or as Llama 3 does, where
-// what turns often within the original context stays, what does not is scaled, and what is between changes
-// smoothly.
+// may be scaled for contexts longer than the model was trained for: by 1 / factor, or as Llama 3 and YaRN
+// (Peng et al. 2023) do, where what turns often within the original context stays, what does not is scaled,
+// and what is between changes smoothly: with the number of turns, or as YaRN does with i.
 struct RotaryConfig {
   int head_width = 0;
   double theta = 10000;
   double factor = 1;
-  int original_context = 0;  // of Llama 3's scaling; 0: all frequencies are scaled
+  int original_context = 0;  // of Llama 3's or YaRN's scaling; 0: all frequencies are scaled
   double low = 1, high = 4;  // turns within the original context: below `low` scaled, above `high` not
+  bool is_yarn = false;
+  double magnitude = 1;  // factor on what is rotated
 };
 
 // The frequencies, head_width / 2 of them: turns by that many radians per position.

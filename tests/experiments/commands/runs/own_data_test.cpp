@@ -35,6 +35,10 @@ TEST_F(OwnData, ATableTrainsAnImportedModelInThreeCommands) {
   const std::vector<std::string> train = {
       "train", "--init",         "base",  "--set", "data.path=mine.csv", "--set", "data.columns=text,mood",
       "--set", "train.epochs=1", "--out", "mine"};
+  const Outcome plan =
+      lpmm({"plan", "--init", "base", "--set", "data.path=mine.csv", "--set", "data.columns=text,mood"});
+  EXPECT_EQ(plan.code, 0) << plan.err;
+  EXPECT_NE(plan.out.find("lpmm-compact"), std::string::npos) << plan.out;
   const Outcome trained = lpmm(train);
   expect_said(trained, "no CONFIG: the recipe tune_sentences");
   expect_said(trained, "mine.csv: reads text, tells mood; not used: id");
@@ -52,8 +56,11 @@ TEST_F(OwnData, ATableTrainsAnImportedModelInThreeCommands) {
   const Outcome scored = lpmm({"eval", "mine", "--data", "more.jsonl", "--json"});
   ASSERT_EQ(scored.code, 0) << scored.err;
   EXPECT_EQ(scored.json()["sentences"], 1);
-  // The run goes on without a configuration too, and says what more steps do to its schedule.
-  const Outcome longer = lpmm({"train", "--resume", "--set", "train.epochs=2", "--out", "mine"});
+  // The run goes on without a configuration too, and without the model that it started from,, and says what
+  // more steps do to its schedule.
+  fs::remove_all(path("base"));
+  const Outcome longer =
+      lpmm({"train", "--init", "base", "--resume", "--set", "train.epochs=2", "--out", "mine"});
   expect_said(longer, "train.epochs was 1 and is 2: the schedule is stretched");
   expect_failure(lpmm({"train", "--resume", "--set", "train.batch=8", "--out", "mine"}), 2,
                  {"train.batch is 16 there and 8 here", "--init mine with another --out"});
@@ -63,14 +70,23 @@ TEST_F(OwnData, ATextTrainsAnImportedModel) {
   write("mine.txt", std::string(600, 'a') + std::string(600, 'b'));
   write("words.txt", "");
   ASSERT_EQ(lpmm({"import", kGolden + std::string("llama_tiny"), "--out", "base"}).code, 0);
-  const std::vector<std::string> train = {"train", "--init",        "base",  "--set", "data.path=mine.txt",
-                                          "--set", "train.steps=2", "--out", "mine"};
+  const std::vector<std::string> train = {"train",
+                                          "--init",
+                                          "base",
+                                          "--set",
+                                          "data.path=mine.txt",
+                                          "--set",
+                                          "train.steps=2",
+                                          "--set",
+                                          "data.tokenizer=characters",
+                                          "--out",
+                                          "mine"};
   const Outcome trained = lpmm(train);
   expect_said(trained, "no CONFIG: the recipe tune_text for text");
   EXPECT_NE(config_of("mine").find("blocks = true"), std::string::npos);
   // A configuration of another Llama has the sizes of the one it starts from.
   write("other.toml",
-        "[model]\nname = \"smollm2-135m\"\n[data]\nset = \"text\"\ntokenizer = \"bytes\"\nlength = 16\n"
+        "[model]\nname = \"smollm2-135m\"\n[data]\nset = \"text\"\ntokenizer = \"characters\"\nlength = 16\n"
         "path = \"mine.txt\"\nvalidation_share = 0\n[train]\nsteps = 1\nbatch = 2\n");
   const Outcome other = lpmm({"train", "other.toml", "--init", "base", "--out", "other"});
   ASSERT_EQ(other.code, 0) << other.err;

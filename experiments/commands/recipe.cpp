@@ -1,0 +1,91 @@
+#include "experiments/commands/recipe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lpmm/base/error.h"
+#include "lpmm/base/terminal.h"
+#include "lpmm/base/text.h"
+#include "lpmm/program/family.h"
+#include "lpmm/run/checkpoint.h"
+#include "lpmm/run/setup.h"
+#include "models/families.h"
+
+namespace lpmm {
+namespace {
+
+bool sets(const ConfigArguments& config, std::string_view key) {
+  return std::ranges::any_of(config.options.settings, [&](const std::string& setting) {
+    return setting.starts_with(key) && setting.substr(key.size()).starts_with('=');
+  });
+}
+
+// Names the recipe for such models, and sets what the model's own configuration says of its data.
+void choose_recipe(const RunConfig& start, ConfigArguments& config) {
+  const TaskRow& task = task_of(start.model);
+  if (!sets(config, "data.path") && !sets(config, "data.set")) {
+    throw UsageError(
+        fmt::format("say what to train on: --set data.path=PATH; a {} reads {} (`lpmm config data.path`)",
+                    start.model.name, task.reads));
+  }
+  config.path = fmt::format("tune_{}", task.by_path);
+  const auto set = [&](std::string_view key, const std::string& value) {
+    if (!sets(config, key)) config.options.settings.push_back(fmt::format("{}={}", key, value));
+  };
+  if (task.has_tokens) {
+    constexpr int kUsualLength = 512;
+    const int length = start.data.text.length, context = start.model.integer(kContext);
+    set("data.length", fmt::format("{}", std::min(kUsualLength, length > 0 ? length : context)));
+  }
+  // Models that go on with a text see each part of it a few times only.
+  const bool has_dropout = std::ranges::any_of(start.model.family->settings,
+                                               [](const ModelSetting& s) { return s.key == "dropout"; });
+  if (has_dropout && !task.continues) set("model.dropout", "0.1");
+  if (task.translates) {
+    set("data.source", start.data.source);
+    set("data.target", start.data.target);
+  }
+}
+
+}  // namespace
+
+void add_start_arguments(CLI::App& command, StartArguments& arguments) {
+  add_config_arguments(command, arguments.config);
+  command.get_option("CONFIG")->required(false);
+  command
+      .add_option("--init", arguments.init,
+                  "start from the parameters of this run or checkpoint, as train.init (fine-tuning). Where "
+                  "CONFIG names no model or another one of that family, the run has this one's sizes; "
+                  "without CONFIG a recipe for such models decides the rest")
+      ->type_name("CHECKPOINT");
+}
+
+RunConfig load_config(const StartArguments& arguments, const std::string& own, bool quiet) {
+  ConfigArguments config = arguments.config;
+  const std::string& init = arguments.init;
+  if (config.path.empty()) config.path = own;
+  if (init.empty()) {
+    if (!config.path.empty()) return config.load();
+    throw UsageError("name a CONFIG (`lpmm help train`), or by --init a model to start from");
+  }
+  const std::string of_start = own.empty() ? config_of_run(find_checkpoint(init)) : own;
+  if (config.path.empty() && of_start.empty()) {
+    throw UsageError(fmt::format(
+        "{}: has no config.toml beside its checkpoints that says what it is; name a CONFIG", init));
+  }
+  RunConfig start;
+  if (!of_start.empty()) start = load_config(of_start, with_families({}));
+  if (config.path.empty()) {
+    choose_recipe(start, config);
+    if (!quiet) {
+      tell(fmt::format("no CONFIG: the recipe {} for {}, with the model of {}\n", config.path,
+                       task_of(start.model).reads, printable(init)));
+    }
+  }
+  RunConfig loaded = config.load(of_start.empty() ? nullptr : &start.model);
+  loaded.train.init = init;
+  return loaded;
+}
+
+}  // namespace lpmm

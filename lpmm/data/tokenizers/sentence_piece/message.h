@@ -1,0 +1,19 @@
+// The protobuf message that a SentencePiece model is, as far as this program reads it without its library.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace lpmm {
+
+// How fields are stored that are read here: texts and messages, and floats.
+enum class FieldKind : std::uint8_t { kBytes = 2, kFourBytes = 5 };
+
+// Appends what the fields `number` of that kind hold; false where it is no message.
+bool find_fields(std::string_view message, std::uint32_t number, FieldKind kind,
+                 std::vector<std::string_view>& found);
+// The first four of `bytes` from `at` on, the lowest first.
+std::uint32_t uint32_at(std::string_view bytes, std::size_t at);
+
+}  // namespace lpmm

@@ -1,0 +1,81 @@
+"""Training memory packed at 2 to 16 bits per number.
+
+numpy: quantize, dequantize, presets, plan. PyTorch: AdamW and the other optimizers, pack. This is the package of the
+program lpmm, not thu-ml's of the same name.
+"""
+import importlib
+import math
+
+import numpy
+
+from . import _lpmm
+from ._lpmm import presets
+
+__version__ = _lpmm.version
+_OF_TORCH = {  # imported where somebody asks for it
+    "optimizer": ("Optimizer", "NonFiniteGradient"),
+    "rules": ("Adam", "AdamW", "SGD", "Lion", "LAMB", "RMSprop", "LARS", "LARSClip", "Adagrad", "AdEMAMix",
+                   "AdamMini", "AdamWFactored", "Adafactor", "Muon"),
+    "gradients": ("PackedGradient",),
+    "parameters": ("PackedParameter", "pack", "unpack", "float_state_dict"),
+}
+__all__ = ["dequantize", "plan", "presets", "quantize", "set_threads", *(n for ns in _OF_TORCH.values() for n in ns)]
+
+
+def __getattr__(name):
+    for module, names in _OF_TORCH.items():
+        if name in names:
+            return getattr(importlib.import_module("lpmm." + module), name)
+    raise AttributeError(f"module 'lpmm' has no attribute '{name}'")
+
+
+_threads = None  # of the kernels; None: as many as torch has, or else all processors
+
+
+def set_threads(threads):
+    """The number of threads of lpmm's kernels; 0: all processors. No result depends on it."""
+    global _threads
+    _lpmm.set_threads(threads)
+    _threads = threads
+
+
+def _array(x, dtype, what):
+    """An array on the CPU, where it lies: numpy's, or another library's by DLPack."""
+    if not isinstance(x, numpy.ndarray) and hasattr(x, "__dlpack__"):
+        x = numpy.from_dlpack(x)
+    x = numpy.asarray(x)
+    if x.dtype != dtype:
+        raise TypeError(f"{what} is of type {x.dtype}, but must be {numpy.dtype(dtype).name}; convert it first")
+    return numpy.ascontiguousarray(x)
+
+
+def quantize(x, spec, *, seed=0, tensor=0, step=0):
+    """Codes and steps of fp32 values, as two arrays of bytes.
+
+    spec: how they are stored, "int8:block128:sr"; lpmm's README lists formats. The same seed, tensor and step give the
+    same random rounding, whatever the number of threads. Raises ValueError for a bad spec and for values that are not
+    finite, TypeError for other types.
+    """
+    return _lpmm.quantize(_array(x, numpy.float32, "x"), spec, seed, tensor, step)
+
+
+def dequantize(codes, steps, spec, shape):
+    """The fp32 values of what quantize() made of an array of this shape."""
+    return _lpmm.dequantize(_array(codes, numpy.uint8, "codes"), _array(steps, numpy.uint8, "steps"), spec, list(shape))
+
+
+def plan(shapes, preset="lpmm-min", rule="adamw", *, specs=None, min_elements=0):
+    """Bytes by role that training takes with packed parameters, gradients and states.
+
+    shapes: {name: shape}. The answer also has "total" and "bits_per_parameter".
+    """
+    out, elements = {}, 0
+    config = _lpmm.config(rule, 0.001, 0.0, {})
+    for name, shape in shapes.items():
+        of = _lpmm.Plan(name, list(shape), "hidden", config, preset, specs or {}, min_elements)
+        elements += of.elements
+        for role, _, code_bytes, steps, bits in of.rows().values():
+            out[role] = out.get(role, 0) + code_bytes + steps * bits // 8
+    out["total"] = sum(out.values())
+    out["bits_per_parameter"] = 8 * out["total"] / elements if elements else math.nan
+    return out

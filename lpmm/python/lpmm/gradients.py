@@ -1,0 +1,163 @@
+"""Gradients of PyTorch that are packed sums."""
+import math
+
+import torch
+
+from . import _lpmm
+
+PARAMETER, ACCUMULATOR, COMPENSATION = 0, 1, 5  # roles, as lpmm counts them
+PLANNED, FP32, BF16, BF16_NEAREST = -1, 0, 1, 2  # what lies at an address
+TYPES = {torch.float32: FP32, torch.bfloat16: BF16}
+
+
+def check_type(x, what):
+    if x.is_sparse or x.layout != torch.strided:
+        raise RuntimeError(f"{what} is sparse, and lpmm packs dense tensors only; use sparse=False")
+    if not x.is_cpu:
+        raise RuntimeError(f"{what} lies on {x.device}, and lpmm's Python optimizers work on the CPU only")
+    if not x.is_floating_point() or x.dtype == torch.float64:
+        raise ValueError(f"{what} is of type {x.dtype}, but lpmm computes in fp32: use float32, bfloat16 or float16")
+
+
+def readable(x):
+    """x where it lies, if kernels can read it there; else a copy in a type and order that they can."""
+    return (x if x.dtype in TYPES else x.float()).contiguous()
+
+
+class Memory:
+    """Codes and steps of one role of one tensor."""
+
+    def __init__(self, row):
+        _, self.spec, code_bytes, steps, bits = row
+        self.codes = torch.zeros(code_bytes, dtype=torch.uint8)
+        self.steps = torch.zeros(steps, dtype={0: torch.uint8, 16: torch.bfloat16, 32: torch.float32}[bits])
+
+    @property
+    def addresses(self):
+        return self.codes.data_ptr(), self.steps.data_ptr() if self.steps.numel() else 0
+
+    @property
+    def nbytes(self):
+        return self.codes.nbytes + self.steps.nbytes
+
+
+class PackedGradient(torch.Tensor):
+    """The gradient of a parameter as a packed sum, to which autograd adds what it computes.
+
+    p.grad is one after Optimizer.fold_gradients(). It knows its norm and takes factors, so that
+    torch.nn.utils.clip_grad_norm_ and GradScaler work on it. Other functions that only read it get it decoded; those
+    that would write to it are refused.
+    """
+
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @staticmethod
+    def __new__(cls, p, plan, seed, ordinal):
+        return torch.Tensor._make_wrapper_subclass(cls, p.shape, dtype=p.dtype, device=p.device)
+
+    def __init__(self, p, plan, seed, ordinal):
+        self.plan, self.seed, self.ordinal = plan, seed, ordinal
+        self.memory = Memory(plan.rows()[ACCUMULATOR])
+        self.update = 1  # the number of the update that it is for
+        self.reset()
+
+    def reset(self):
+        """As an update leaves it: empty."""
+        self.folds, self.scale, self.is_finite = 0, 1.0, True
+
+    def fold(self, g, first=0):
+        """Adds values from an element on; those up to the last one complete a gradient."""
+        if self.scale == 0:
+            self.zero_()
+        check_type(g, "a gradient")
+        g = readable(g)
+        is_finite = _lpmm.fold(self.plan, *self.memory.addresses, first, g.numel(), g.data_ptr(), g.dtype == torch.bfloat16,
+                               1 / self.scale, self.seed, self.ordinal, self.update, self.folds)
+        self.is_finite = self.is_finite and is_finite
+        if first + g.numel() == self.plan.elements:
+            self.folds += 1
+
+    def zero_(self):
+        if self.folds or not self.is_finite:
+            _lpmm.clear(self.plan, *self.memory.addresses)
+        self.reset()
+        return self
+
+    def scale_by(self, factor):
+        self.scale *= float(factor)
+        self.is_finite = self.is_finite and math.isfinite(self.scale)
+
+    def square_sum(self):
+        if not self.is_finite:
+            return math.nan
+        return self.scale**2 * _lpmm.square_sums([(self.plan, self.as_role())])[0]
+
+    def as_role(self):
+        return (ACCUMULATOR, *self.memory.addresses, PLANNED)
+
+    def dequantize(self):
+        out = torch.empty(self.shape)
+        if not self.is_finite:
+            return out.fill_(math.nan)
+        _lpmm.decode(self.plan, ACCUMULATOR, *self.memory.addresses, 0, self.plan.elements, out.data_ptr(), False)
+        return out.mul_(self.scale)
+
+    def __repr__(self):
+        return f"PackedGradient(shape={tuple(self.shape)}, spec='{self.memory.spec}', folds={self.folds})"
+
+    def __deepcopy__(self, memo):
+        raise RuntimeError("a packed gradient is not copied; call zero_grad(), or step(), before copying what has it")
+
+    def __reduce_ex__(self, protocol):
+        raise RuntimeError("a packed gradient is not saved; save parameters and the state of the optimizer")
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        name = func.overloadpacket.__name__
+        special = cls._special.get(name)
+        if special is not None and (isinstance(args[0], cls) or isinstance(args[0], (list, tuple))):
+            return special(func, *args, **kwargs)
+        if func._schema.is_mutable:
+            raise RuntimeError(
+                f"{name} would change a gradient that is a packed sum: after fold_gradients() it can be added to, multiplied by "
+                "a number and emptied, and several processes cannot average it (torch's optimizers and "
+                "DistributedDataParallel take it before it is folded; leave fold_gradients() out)")
+        plain = torch.utils._pytree.tree_map(lambda x: x.dequantize() if isinstance(x, cls) else x, (args, kwargs))
+        return func(*plain[0], **plain[1])
+
+    def _add(func, self, other, alpha=1):
+        if isinstance(other, PackedGradient):
+            other = other.dequantize()
+        other = torch.as_tensor(other).expand(self.shape)
+        self.fold(other if alpha == 1 else other * alpha)
+        return self
+
+    def _multiply(func, self, factor):
+        self.scale_by(factor)
+        return self
+
+    def _divide(func, self, factor):
+        self.scale_by(1 / float(factor))
+        return self
+
+    def _norm(func, self, ord=2, dim=None, keepdim=False, dtype=None):
+        if ord == 2 and dim is None and not keepdim:
+            return torch.tensor(math.sqrt(self.square_sum()), dtype=dtype or torch.float32)
+        return func(self.dequantize(), ord, dim, keepdim, dtype=dtype)
+
+    def _unscale(func, grads, found_inf, inverse):  # GradScaler
+        plain = [g for g in grads if not isinstance(g, PackedGradient)]
+        if plain:
+            func(plain, found_inf, inverse)
+        for g in grads:
+            if isinstance(g, PackedGradient):
+                g.scale_by(inverse)
+                if not g.is_finite:
+                    found_inf.fill_(1)
+
+    _special = {
+        "add": _add, "add_": _add, "mul_": _multiply, "div_": _divide, "linalg_vector_norm": _norm,
+        "zero_": lambda func, self: PackedGradient.zero_(self), "detach": lambda func, self: self,
+        "_amp_foreach_non_finite_check_and_unscale_": _unscale,
+    }

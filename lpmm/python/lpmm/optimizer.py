@@ -1,0 +1,403 @@
+"""torch.optim with packed states."""
+import inspect
+import math
+import weakref
+
+import lpmm
+import torch
+
+from . import _lpmm
+from .gradients import (ACCUMULATOR, BF16_NEAREST, COMPENSATION, FP32, PARAMETER, PLANNED, TYPES, Memory, PackedGradient, check_type,
+                        readable)
+from .parameters import PackedParameter
+
+_OWN = ("preset", "specs", "min_elements", "kind")  # keys of a group that say how its tensors are stored
+_SKIPPED = (PARAMETER, ACCUMULATOR)  # roles that are no states
+
+
+class NonFiniteGradient(RuntimeError):
+    """A gradient is NaN or infinite, and on_nonfinite is "raise"; nothing was changed."""
+
+
+class _Slot:
+    """How the states of one parameter are stored, and under what of its group."""
+
+    def __init__(self, p, group, ordinal, rule, settings):
+        name = f"parameter {ordinal}"
+        config = _lpmm.config(rule, float(group["lr"]), float(group["weight_decay"]), settings)
+        self.plan = _lpmm.Plan(name, list(p.shape), group["kind"], config, group["preset"], group["specs"] or {},
+                               group["min_elements"])
+        rows = self.plan.rows()
+        self.rows = rows
+        self.states = {row[0]: (role, row) for role, row in rows.items() if role not in _SKIPPED}
+        # The second term of a parameter that is stored as planned, or that is the framework's bf16.
+        if not isinstance(p, PackedParameter) and p.dtype != torch.bfloat16:
+            self.states.pop("compensation", None)
+
+    def new_state(self, p):
+        state = {"step": torch.tensor(0.0)}
+        for name, (_, row) in self.states.items():
+            memory = Memory(row)
+            plain = {"fp32": torch.float32, "bf16": torch.bfloat16}.get(memory.spec.split(":")[0])
+            if plain is not None:
+                values = memory.codes.view(plain)
+                state[name] = values.view(p.shape) if values.numel() == p.numel() else values
+            else:
+                state[name] = memory.codes
+                if memory.steps.numel():
+                    state[name + "_steps"] = memory.steps
+        return state
+
+
+def _address(x):
+    return x.data_ptr() if x is not None and x.numel() else 0
+
+
+class Optimizer(torch.optim.Optimizer):
+    """What all of them share. Beside torch's arguments they take, for all parameters or in a group:
+
+    preset: how states are stored (lpmm.presets()). specs: {role: spec} that differ from it. min_elements: tensors with fewer
+    stay fp32. kind: "hidden", "embedding" or "head", which rules like Muon tell apart. seed: of the rounding.
+    bf16_rounding: "sr" or "rn", of bf16 parameters.
+    And for all: clip_norm, the norm that the whole gradient is cut to (0: none); on_nonfinite: "skip" a step whose gradient is
+    NaN or infinite, counted in skipped_steps, or "raise" NonFiniteGradient.
+    """
+
+    rule = ""
+    arguments = {}  # and defaults, in torch's order; lr and weight_decay are always among them
+    settings = {}  # argument: setting of the rule, or settings
+    torch_names = {}  # of torch.optim's states: roles
+    # What all take besides. torch's foreach and fused ask for one of its loops, and here there is one.
+    own_arguments = dict(maximize=False, foreach=None, fused=None, capturable=False, differentiable=False, preset="lpmm-min",
+                         specs=None, min_elements=0, kind="hidden", seed=0, bf16_rounding="sr", clip_norm=0.0, on_nonfinite="skip")
+    _hints, _missing = ("foreach", "fused"), ("amsgrad", "capturable", "differentiable", "initial_accumulator_value")
+
+    def __init_subclass__(cls):
+        kinds = inspect.Parameter
+        own = [kinds(k, kinds.KEYWORD_ONLY, default=v) for k, v in Optimizer.own_arguments.items()]
+        torchs = [kinds(k, kinds.POSITIONAL_OR_KEYWORD, default=v) for k, v in cls.arguments.items()]
+        cls.__signature__ = inspect.Signature([kinds("params", kinds.POSITIONAL_OR_KEYWORD), *torchs, *own])
+
+    def __init__(self, *args, **kwargs):
+        bound = self.__signature__.bind(*args, **kwargs)
+        bound.apply_defaults()
+        given = dict(bound.arguments)
+        for name in self._missing:
+            if given.pop(name, False):
+                raise ValueError(f"{type(self).__name__} has no {name}; leave it out, or take torch.optim's")
+        for name in self._hints:
+            given.pop(name)
+        params, self.clip_norm, self.on_nonfinite = (given.pop(k) for k in ("params", "clip_norm", "on_nonfinite"))
+        if self.on_nonfinite not in ("skip", "raise"):
+            raise ValueError(f"on_nonfinite is {self.on_nonfinite!r}, but must be 'skip' or 'raise'")
+        if not 0 <= self.clip_norm < math.inf:
+            raise ValueError(f"clip_norm is {self.clip_norm}, but must be a number from 0 (no clipping) on")
+        self.skipped_steps, self.last_gradient_norm = 0, None
+        self._folding = False
+        if lpmm._threads is None:
+            _lpmm.set_threads(torch.get_num_threads())
+        self._make_room()
+        super().__init__(params, {**given, "last_lr": math.inf})
+
+    def _make_room(self):
+        self._slots, self._sums, self._hooks = {}, {}, {}
+
+    # ---- what there is
+    def _places(self):
+        """Each parameter with its place among all, which keys its noise, and its group."""
+        ordinal = 0
+        for group in self.param_groups:
+            for p in group["params"]:
+                yield ordinal, group, p
+                ordinal += 1
+
+    def _settings(self, group):
+        out = {}
+        for argument, names in self.settings.items():
+            value = group[argument]
+            if isinstance(names, str):
+                out[names] = float(value or 0)
+            elif len(value) != len(names):
+                raise ValueError(f"{argument} is {value}, but must be {len(names)} numbers")
+            else:
+                out.update(zip(names, map(float, value)))
+        return out
+
+    def _slot(self, p, group, ordinal):
+        settings = self._settings(group)
+        # A setting that becomes 0, or is 0 no longer, may take a state away or need one.
+        key = (*(str(group[k]) for k in _OWN), *(v == 0 for v in settings.values()))
+        found = self._slots.get(p)
+        if found is None or found[0] != key:
+            if found is not None and self.state.get(p):
+                raise ValueError(f"parameter {ordinal}: preset, specs, min_elements, kind or a setting that decides which states "
+                                 "there are changed after the first step; make a new optimizer")
+            found = self._slots[p] = key, _Slot(p, group, ordinal, self.rule, settings)
+        return found[1]
+
+    def add_param_group(self, param_group):
+        super().add_param_group(param_group)
+        group = self.param_groups[-1]
+        if group["bf16_rounding"] not in ("sr", "rn"):
+            raise ValueError(f"bf16_rounding is {group['bf16_rounding']!r}, but must be 'sr' or 'rn'")
+        for ordinal, of, p in self._places():
+            if of is not group:
+                continue
+            if hasattr(p, "to_local"):
+                raise ValueError(f"parameter {ordinal} is a DTensor; lpmm's optimizers take whole tensors")
+            check_type(p, f"parameter {ordinal}")
+            self._slot(p, group, ordinal)
+        if self._folding:
+            self.fold_gradients()
+
+    def __getstate__(self):
+        kept = ("clip_norm", "on_nonfinite", "skipped_steps", "last_gradient_norm", "_folding")
+        return {**super().__getstate__(), **{k: self.__dict__[k] for k in kept}}
+
+    def __setstate__(self, state):  # of deepcopy and pickle, and of load_state_dict
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for key, value in self.defaults.items():
+                group.setdefault(key, value)
+        if "clip_norm" in state:
+            self._make_room()
+            if self._folding:
+                self.fold_gradients()
+
+    # ---- a step
+    @torch.compiler.disable
+    @torch.no_grad()
+    def step(self, closure=None):
+        """One update of all parameters that have a gradient, which are clipped and checked before anything changes."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        todo = []
+        for ordinal, group, p in self._places():
+            g = p.grad
+            if g is None or (isinstance(g, PackedGradient) and g.folds == 0 and g.is_finite):
+                continue
+            slot = self._slot(p, group, ordinal)
+            if isinstance(g, PackedGradient):
+                todo.append((ordinal, group, p, slot, g, g.as_role(), g.scale))
+            else:
+                check_type(g, f"the gradient of parameter {ordinal}")
+                g = readable(g)
+                todo.append((ordinal, group, p, slot, g, (ACCUMULATOR, g.data_ptr(), 0, TYPES[g.dtype]), 1.0))
+        if not todo:
+            return loss
+        clip = self._clip_factor(todo)
+        if clip is None:
+            self.skipped_steps += 1
+            self._empty_sums()
+            if self.on_nonfinite == "raise":
+                raise NonFiniteGradient("a gradient is NaN or infinite; no parameter and no state was changed")
+            return loss
+        self._update(todo, clip)
+        return loss
+
+    def _clip_factor(self, todo):
+        """Of the whole gradient; None where it is not finite."""
+        if any(isinstance(g, PackedGradient) and not g.is_finite for *_, g, _, _ in todo):
+            return None
+        asked = [t for t in todo if self.clip_norm > 0 or not isinstance(t[4], PackedGradient)]
+        sums = _lpmm.square_sums([(slot.plan, role) for _, _, _, slot, _, role, _ in asked])
+        total = 0.0
+        for square, (*_, scale) in zip(sums, asked):
+            total += square * scale * scale
+        if not math.isfinite(total):
+            return None
+        if self.clip_norm == 0:
+            return 1.0
+        self.last_gradient_norm = math.sqrt(total)
+        return min(1.0, self.clip_norm / (self.last_gradient_norm + 1e-6))
+
+    def _update(self, todo, clip):
+        updates, configs, held, copies = _lpmm.Updates(), {}, [], []
+        for ordinal, group, p, slot, g, gradient, scale in todo:
+            if id(group) not in configs:
+                configs[id(group)] = _lpmm.config(self.rule, float(group["lr"]), float(group["weight_decay"]), self._settings(group))
+            state = self.state[p]
+            if not state:
+                state.update(slot.new_state(p))
+            state["step"] += 1
+            step = int(state["step"])
+            roles = [gradient]
+            if isinstance(p, PackedParameter):
+                roles.append((PARAMETER, *p.memory.addresses, PLANNED))
+            else:
+                local = readable(p.detach())
+                if local.data_ptr() != p.data_ptr():
+                    copies.append((p, local))
+                kind = TYPES[local.dtype]
+                if kind != FP32 and COMPENSATION in slot.rows:
+                    kind = PLANNED  # bf16, and its second term
+                elif kind != FP32 and group["bf16_rounding"] == "rn":
+                    kind = BF16_NEAREST
+                roles.append((PARAMETER, local.data_ptr(), 0, kind))
+            for name, (role, _) in slot.states.items():
+                roles.append((role, _address(state[name]), _address(state.get(name + "_steps")), PLANNED))
+            factor = clip * scale
+            updates.add(slot.plan, configs[id(group)], roles, group["seed"], ordinal, step,
+                        -factor if group["maximize"] else factor, group["last_lr"])
+            held.append((ordinal, g, step))
+        failed = updates.run()
+        for p, local in copies:
+            p.copy_(local)
+        for ordinal, g, step in held:
+            if isinstance(g, PackedGradient):
+                g.reset()
+                g.update = step + 1
+        for group in self.param_groups:
+            group["last_lr"] = float(group["lr"])
+        if failed:
+            raise RuntimeError(f"parameter {held[failed[0]][0]}: the update made a value that is NaN, infinite or above 2^120, and "
+                               "its weights are lost; load a checkpoint, and lower lr or set clip_norm")
+
+    # ---- gradients that are folded as they come
+    def fold_gradients(self):
+        """From now on p.grad is a PackedGradient, into which each gradient is folded as soon as it is known."""
+        self._folding = True
+        for ordinal, group, p in self._places():
+            slot = self._slot(p, group, ordinal)
+            if p in self._hooks or not p.requires_grad or (slot.rows[ACCUMULATOR][1] == "fp32" and p.dtype == torch.float32):
+                continue  # what autograd does by itself
+            packed = self._sums[p] = PackedGradient(p, slot.plan, group["seed"], ordinal)
+            if self.state.get(p):
+                packed.update = int(self.state[p]["step"]) + 1
+            self._hooks[p] = p.register_post_accumulate_grad_hook(_hook(self))
+            if p.grad is not None:
+                packed.fold(p.grad)
+            p.grad = packed
+        return self
+
+    def _fold(self, p):  # a gradient came where p.grad was emptied by somebody else
+        packed = self._sums[p]
+        packed.zero_()
+        packed.fold(p.grad)
+        p.grad = packed
+
+    def _empty_sums(self):
+        for packed in self._sums.values():
+            packed.zero_()
+
+    def zero_grad(self, set_to_none=True):
+        super().zero_grad(set_to_none)
+        self._empty_sums()
+        for p, packed in self._sums.items():
+            p.grad = packed
+
+    # ---- packed weights (lpmm.pack)
+    def _pack(self, values, group, ordinal, name):
+        """The weight as codes; None where it stays as it is."""
+        slot = _Slot(PackedParameter.empty("fp32", values.shape, values.dtype), group, ordinal, self.rule, self._settings(group))
+        spec = slot.rows[PARAMETER][1]
+        if spec == "fp32":
+            return None
+        check_type(values, name)
+        packed = PackedParameter.empty(spec, values.shape, values.dtype)
+        if COMPENSATION not in slot.rows:
+            return packed.assign(values, group["seed"], ordinal)
+        raise ValueError(f"preset {group['preset']} keeps a second term of parameters, which a packed weight has no room for; "
+                         "take bf16 parameters with it, or another preset")
+
+    def _rename(self, new):
+        """Parameters were replaced; new: {id of the old one: the new one}."""
+        for table in (self._slots, self._sums, self._hooks):
+            for p in [p for p in table if id(p) in new]:
+                entry = table.pop(p)
+                if table is self._hooks:
+                    entry.remove()
+        for p in [p for p in self.state if id(p) in new]:
+            self.state[new[id(p)]] = self.state.pop(p)
+        if self._folding:
+            self.fold_gradients()
+
+    # ---- checkpoints: torch would turn codes into the type of the parameter
+    def load_state_dict(self, state_dict):
+        """Takes a state of its own, as it is, or one of torch.optim's, rounded to nearest."""
+        groups = state_dict["param_groups"]
+        own = [{k: g[k] for k in self.defaults} for g in self.param_groups]
+        for mine, saved in zip(own, groups):
+            for key in _OWN:
+                if key in saved and saved[key] != mine[key]:
+                    raise ValueError(f"the state was saved with {key}={saved[key]!r}, and this optimizer has {key}={mine[key]!r}; "
+                                     "make one like that")
+        filled = [{**mine, **saved} for mine, saved in zip(own, groups)] if len(own) == len(groups) else groups
+        super().load_state_dict({"state": {}, "param_groups": filled})
+        saved_ids = [i for g in groups for i in g["params"]]
+        for (ordinal, group, p), i in zip(self._places(), saved_ids):
+            saved = state_dict["state"].get(i)
+            if saved:
+                self.state[p] = self._taken(p, self._slot(p, group, ordinal), saved, ordinal)
+                if p in self._sums:
+                    self._sums[p].zero_().update = int(self.state[p]["step"]) + 1
+
+    def _taken(self, p, slot, saved, ordinal):
+        state = slot.new_state(p)
+        for key, value in saved.items():
+            value = torch.as_tensor(value)
+            role = self.torch_names.get(key)
+            if key in state:
+                if key != "step" and (value.shape != state[key].shape or value.dtype != state[key].dtype):
+                    raise ValueError(f"parameter {ordinal}: the state '{key}' is {value.dtype} of shape {tuple(value.shape)}, but "
+                                     f"must be {state[key].dtype} of shape {tuple(state[key].shape)}")
+                state[key] = value.detach().to("cpu", state[key].dtype, copy=True)
+            elif role in state:
+                values = value.detach().to("cpu", torch.float32).contiguous()
+                if values.shape != p.shape:
+                    raise ValueError(f"parameter {ordinal}: the state '{key}' has shape {tuple(values.shape)}, but must have "
+                                     f"{tuple(p.shape)}")
+                if not _lpmm.encode(slot.plan, slot.states[role][0], _address(state[role]), _address(state.get(role + "_steps")),
+                                    values.data_ptr(), True, 0, 0):
+                    raise ValueError(f"parameter {ordinal}: the state '{key}' is NaN, infinite or above 2^120")
+            elif role is None or value.abs().sum() > 0:
+                raise ValueError(f"parameter {ordinal}: the saved state '{key}' is none of {type(self).__name__}'s, which has "
+                                 f"{', '.join(state)}")
+        return state
+
+    def torch_state_dict(self):
+        """The state as torch.optim's class of this name has it: in fp32."""
+        out = self.state_dict()
+        for i, (ordinal, group, p) in enumerate(self._places()):
+            if i in out["state"]:
+                state = {"step": self.state[p]["step"].clone()}
+                for name, role in self.torch_names.items():
+                    if role in self.state[p]:
+                        state[name] = self.dequantized(p, role)
+                out["state"][i] = state
+        return out
+
+    # ---- accounts
+    def memory(self):
+        """Bytes of states and of gradients, and of parameters as they are stored."""
+        out = {"parameters": 0, "gradients": 0, "states": 0}
+        for _, _, p in self._places():
+            g = self._sums.get(p)
+            out["parameters"] += p.memory.nbytes if isinstance(p, PackedParameter) else p.nbytes
+            out["gradients"] += g.memory.nbytes if g is not None else 0 if p.grad is None else p.grad.nbytes
+            out["states"] += sum(x.nbytes for name, x in self.state.get(p, {}).items() if name != "step")
+        return out
+
+    def dequantized(self, p, role):
+        """A state of a parameter in fp32: "momentum", "variance", ..."""
+        state = self.state[p]
+        number, row = self._slots[p][1].states[role]
+        if row[1] == "fp32":
+            return state[role].clone()
+        out = torch.empty(p.shape)
+        _lpmm.decode(self._slots[p][1].plan, number, _address(state[role]), _address(state.get(role + "_steps")), 0, p.numel(),
+                     out.data_ptr(), False)
+        return out
+
+
+def _hook(optimizer):
+    me = weakref.ref(optimizer)  # the tensor owns its hook, and may live longer
+
+    def hook(p):
+        owner = me()
+        if owner is not None and not isinstance(p.grad, PackedGradient):
+            owner._fold(p)
+
+    return hook

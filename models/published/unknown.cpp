@@ -1,0 +1,57 @@
+#include "models/published/unknown.h"
+
+#include <fmt/format.h>
+
+#include "models/published/table.h"
+
+namespace lpmm {
+namespace {
+
+struct UnknownRow {
+  std::string_view types;  // of config.json, with spaces between
+  std::string_view has;
+  std::string_view nearest;  // what to take in its place
+};
+constexpr UnknownRow kUnknown[] = {
+    {"mpnet", "its attention has a bias of relative positions", "bert, as all-MiniLM is one"},
+    {"deberta deberta-v2", "its attention takes contents and positions apart", "roberta"},
+    {"albert", "its layers share their weights", "bert"},
+    {"electra", "its embedding and its head are otherwise", "bert"},
+    {"xlm", "its positions and its head are otherwise", "xlm-roberta"},
+    {"xlm-roberta-xl roberta-prelayernorm", "its norms stand before each part", "xlm-roberta"},
+    {"longformer big_bird", "its attention is of windows and some positions that all see", "roberta"},
+    {"modernbert nomic_bert", "it is an encoder with rotary positions", "bert"},
+    {"t5 mt5 umt5 longt5", "its attention has a bias of relative positions", "marian"},
+    {"bart mbart pegasus m2m_100 blenderbot", "its norms or its positions are not those of Marian", "marian"},
+    {"gemma gemma2 gemma3 gemma3_text gemma3n", "its norms multiply by 1 + weight", "llama"},
+    {"mixtral qwen2_moe qwen3_moe olmoe granitemoe deepseek_v2 deepseek_v3 gpt_oss dbrx phimoe llama4",
+     "its layers choose among experts", "llama, mistral or qwen3"},
+    {"gpt_neox phi gptj codegen falcon", "attention and MLP stand side by side in its layers",
+     "llama or gpt2"},
+    {"gpt_neo", "some of its layers attend to windows, without a scale", "gpt2"},
+    {"opt", "its positions begin at the third row", "gpt2"},
+    {"bloom mpt", "its attention has slopes (ALiBi) in place of positions", "gpt2"},
+    {"gpt_bigcode", "its heads share one key", "gpt2"},
+    {"stablelm cohere cohere2 starcoder2 olmo nemotron", "its norms are not RMS norms", "llama or olmo2"},
+    {"olmo3 ministral", "some of its layers have windows, others not", "olmo2 or mistral"},
+    {"glm glm4 chatglm minicpm internlm2 exaone", "its matrices or rotary positions are otherwise", "llama"},
+    {"mamba mamba2 falcon_mamba rwkv jamba recurrent_gemma", "it is no transformer alone", "llama"},
+    {"deit beit dinov2 dinov2_with_registers swin swinv2 convnext convnextv2 segformer",
+     "transformers names its weights otherwise", "vit or resnet of timm: save_file(model.state_dict())"},
+    {"clip clip_vision_model siglip chinese_clip blip", "it reads images and texts", "vit of timm"},
+    {"qwen2_vl qwen2_5_vl llava llava_next mllama paligemma idefics3 smolvlm gemma3",
+     "it reads images and texts", "the text model that it was made from"},
+    {"whisper wav2vec2 hubert", "it reads sound", "none"},
+};
+
+}  // namespace
+
+std::string why_not_here(std::string_view model_type) {
+  for (const UnknownRow& row : kUnknown) {
+    if (is_among(model_type, row.types))
+      return fmt::format(": {}, which is not here; the nearest is {}", row.has, row.nearest);
+  }
+  return "";
+}
+
+}  // namespace lpmm
