@@ -207,11 +207,13 @@ void check_count(const PictureClasses& train, const std::string& where) {
     if (pictures.empty()) throw RunError(fmt::format("{}: class {} holds no JPEG or PNG", where, name));
   }
   if (train.size() >= 2 && train.size() <= static_cast<std::size_t>(kMostImageClasses)) return;
-  throw RunError(fmt::format("{}: holds {} of pictures, 2 to {} are read; each class has a folder of its own",
-                             where,
-                             train.size() == 1 ? fmt::format("1 class ({})", train.begin()->first)
-                                               : fmt::format("{} classes", train.size()),
-                             kMostImageClasses));
+  throw RunError(
+      fmt::format("{}: holds {} of pictures, 2 to {} are read; each class has a folder of its own, or a "
+                  "table of file and label (.csv) is named",
+                  where,
+                  train.size() == 1 ? fmt::format("1 class ({})", train.begin()->first)
+                                    : fmt::format("{} classes", train.size()),
+                  kMostImageClasses));
 }
 
 }  // namespace

@@ -75,8 +75,9 @@ PictureParts chosen_parts(const PictureSource& source, std::map<std::string, Pic
     return !part.empty();
   };
   if (!take("train", chosen.train) && !take("training", chosen.train)) {
-    throw RunError(
-        fmt::format("{}: no row has train in its column {}", source.path, fmt::join(kSplitNames, " or ")));
+    throw RunError(fmt::format(
+        "{}: has no row to train on; the column that says it ({}) has train, and one of {} to test on",
+        source.path, fmt::join(kSplitNames, " or "), fmt::join(kTestParts, ", ")));
   }
   if (!source.test.empty()) list.tested = fmt::format("those of {}", source.test);
   if (!source.test.empty() && !take(small_letters(source.test), chosen.test)) {

@@ -207,6 +207,20 @@ TEST_F(ClassifyImages, OfAnImportKeepsItsLabelsAndSquares) {
   EXPECT_EQ(accuracy("said_tuned", path("photos/test")), evaluated("said_tuned"));
   EXPECT_EQ(said.err, "");
   EXPECT_GT(said.json()["answers"][0]["top"][4]["label"].get<std::string>().size(), 2U);
+  // Of other squares, an export says which.
+  ASSERT_EQ(
+      lpmm({"data", "pack-images", path("photos"), path("small.images"), "--size", "8", "--scale-to", "10"})
+          .code,
+      0);
+  const Outcome small = lpmm({"train", "--init", path("said"), "--set", "data.path=" + path("small.images"),
+                              "--set", "train.steps=1", "--out", path("small")});
+  ASSERT_EQ(small.code, 0) << small.err;
+  ASSERT_EQ(lpmm({"export", path("small"), "--hf", "--out", path("small_out")}).code, 0);
+  const json cfg = json::parse(read_file(path("small_out/config.json")))["pretrained_cfg"];
+  EXPECT_EQ(cfg["input_size"], json({3, 8, 8}));
+  EXPECT_EQ(cfg["crop_pct"], 0.8);
+  EXPECT_EQ(cfg["interpolation"], "bilinear");
+  EXPECT_EQ(cfg["mean"], json({0.1, 0.2, 0.3}));
   const auto probability = [&](const std::vector<std::string>& more) {
     std::vector<std::string> arguments = {"classify", path("said"), picture, "--json", "--top", "1"};
     arguments.insert(arguments.end(), more.begin(), more.end());
