@@ -15,6 +15,8 @@
 #include "lpmm/files/files.h"
 #include "lpmm/run/beside/model_files.h"
 #include "lpmm/run/beside/picture_frame.h"
+#include "lpmm/run/checkpoint.h"
+#include "lpmm/run/stored_weights.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;
@@ -24,7 +26,10 @@ constexpr const char* kPackedFolder = "packed";  // in the data folder
 
 PictureFrame chosen_frame(const RunConfig& config, const std::string& checkpoint) {
   const std::string files = checkpoint.empty() ? "" : model_files_of(checkpoint);
-  const PictureFrame said = files.empty() ? PictureFrame{} : read_frame(files);
+  PictureFrame said = files.empty() ? PictureFrame{} : read_frame(files);
+  if (said.side == 0 && !checkpoint.empty() && checkpoint_run(checkpoint).contains(kSource)) {
+    said = kUsualFrame;
+  }
   const int side = config.data.side;
   if (said.side == 0) return {side, side, false};
   if (side == kImageSide || side == said.side) return said;
@@ -70,7 +75,13 @@ void pack_named_pictures(RunConfig& config, const std::string& checkpoint, Progr
   const InterruptGuard guard;
   PackOptions options;
   options.source.path = fs::weakly_canonical(path).string();
-  options.source.validation_share = config.data.text.validation_share;
+  TextOptions& said = config.data.text;
+  if (!said.test_path.empty()) {
+    const std::string test = find_data(said.test_path);
+    options.source.test_path = fs::weakly_canonical(test.empty() ? said.test_path : test).string();
+  }
+  options.source.columns = said.columns;
+  options.source.validation_share = said.validation_share;
   options.source.seed = config.data.draw_seed;
   options.frame = chosen_frame(config, checkpoint);
   options.threads = config.train.threads;
@@ -80,7 +91,9 @@ void pack_named_pictures(RunConfig& config, const std::string& checkpoint, Progr
   options.output =
       fs::absolute(folder / fmt::format("{}-{}{}", name, digest_of(options, list), kImageFileEnding))
           .string();
-  config.data.text.path = options.output;
+  said.path = options.output;
+  said.test_path.clear();  // it is in there
+  said.columns.clear();
   if (is_image_file(options.output)) {
     progress.say(fmt::format("{}: packed before, in {}", path, options.output));
     return;

@@ -192,16 +192,28 @@ PictureParts parts_of_folder(const PictureSource& source, PictureList& list) {
   return parts;
 }
 
+void take_test_path(const PictureSource& source, PictureParts& parts, PictureList& list) {
+  if (!parts.test.empty()) list.not_used.push_back(list.tested);
+  PictureSource tests;
+  tests.path = source.test_path;
+  tests.columns = source.columns;
+  parts.test =
+      is_picture_table(tests.path) ? read_picture_table(tests, list).train : classes_of(tests.path, list);
+  list.tested = fmt::format("those of {}", tests.path);
+}
+
 void check_count(const PictureClasses& train, const std::string& where) {
   for (const auto& [name, pictures] : train) {
     if (pictures.empty()) throw RunError(fmt::format("{}: class {} holds no JPEG or PNG", where, name));
   }
   if (train.size() >= 2 && train.size() <= static_cast<std::size_t>(kMostImageClasses)) return;
-  throw RunError(fmt::format("{}: holds {} of pictures, 2 to {} are read; each class has a folder of its own",
-                             where,
-                             train.size() == 1 ? fmt::format("1 class ({})", train.begin()->first)
-                                               : fmt::format("{} classes", train.size()),
-                             kMostImageClasses));
+  throw RunError(
+      fmt::format("{}: holds {} of pictures, 2 to {} are read; each class has a folder of its own, or a "
+                  "table of file and label (.csv) is named",
+                  where,
+                  train.size() == 1 ? fmt::format("1 class ({})", train.begin()->first)
+                                    : fmt::format("{} classes", train.size()),
+                  kMostImageClasses));
 }
 
 }  // namespace
@@ -242,7 +254,11 @@ std::vector<std::string> pictures_below(const std::string& given, LeftOut& no_pi
 PictureList list_pictures(const PictureSource& source) {
   PictureList list;
   const bool is_table = is_picture_table(source.path);
+  if (!source.columns.empty() && !is_table && !is_picture_table(source.test_path)) {
+    throw UsageError(fmt::format("columns {}: {} is no table", source.columns, source.path));
+  }
   PictureParts parts = is_table ? read_picture_table(source, list) : parts_of_folder(source, list);
+  if (!source.test_path.empty()) take_test_path(source, parts, list);
   if (list.other_formats.count > 0 && !source.skips_others) {
     const std::string& first = list.other_formats.first;
     throw RunError(

@@ -8,8 +8,10 @@
 namespace lpmm {
 
 struct PictureSource {
-  std::string path;  // of a folder, or of a .csv or .tsv
-  std::string test;  // the folder, or the part of the table, to test on; empty: the first of kTestParts
+  std::string path;       // of a folder, or of a .csv or .tsv
+  std::string test;       // the folder, or the part of the table, to test on; empty: the first of kTestParts
+  std::string test_path;  // a folder of CLASS/ or a table, to test on in place of such a part
+  std::string columns;    // of tables: "FILE,LABEL" or "FILE,LABEL,SPLIT"; empty: those of usual names
   double validation_share = 0.1;  // of each class, to test on where there is no such part
   bool asks_share = false;        // that share is asked for: a test part beside it is an error
   std::uint64_t seed = 1;         // of that share

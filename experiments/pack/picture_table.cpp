@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <filesystem>
 #include <span>
@@ -41,6 +42,29 @@ std::size_t needed_column(const Table& table, std::span<const std::string_view> 
                              fmt::join(table.names, ", "), fmt::join(names, " or ")));
 }
 
+struct PictureColumns {
+  std::size_t file, label;
+  int split;  // -1: there is none
+};
+PictureColumns columns_of(const Table& table, const std::string& asked) {
+  if (asked.empty()) {
+    return {needed_column(table, kFileNames), needed_column(table, kLabelNames),
+            column_of(table, kSplitNames)};
+  }
+  std::vector<std::size_t> places;
+  for (std::size_t at = 0; at <= asked.size();) {
+    const std::size_t end = std::min(asked.find(',', at), asked.size());
+    const std::string name = asked.substr(at, end - at);
+    places.push_back(needed_column(table, std::array<std::string_view, 1>{name}));
+    at = end + 1;
+  }
+  if (places.size() != 2 && places.size() != 3) {
+    throw UsageError(
+        fmt::format("columns {}: a table of pictures has FILE,LABEL or FILE,LABEL,SPLIT", asked));
+  }
+  return {places[0], places[1], places.size() == 3 ? static_cast<int>(places[2]) : -1};
+}
+
 // The parts to train and to test on.
 PictureParts chosen_parts(const PictureSource& source, std::map<std::string, PictureClasses> parts,
                           PictureList& list) {
@@ -51,8 +75,9 @@ PictureParts chosen_parts(const PictureSource& source, std::map<std::string, Pic
     return !part.empty();
   };
   if (!take("train", chosen.train) && !take("training", chosen.train)) {
-    throw RunError(
-        fmt::format("{}: no row has train in its column {}", source.path, fmt::join(kSplitNames, " or ")));
+    throw RunError(fmt::format(
+        "{}: has no row to train on; the column that says it ({}) has train, and one of {} to test on",
+        source.path, fmt::join(kSplitNames, " or "), fmt::join(kTestParts, ", ")));
   }
   if (!source.test.empty()) list.tested = fmt::format("those of {}", source.test);
   if (!source.test.empty() && !take(small_letters(source.test), chosen.test)) {
@@ -74,8 +99,7 @@ bool is_picture_table(const std::string& path) {
 
 PictureParts read_picture_table(const PictureSource& source, PictureList& list) {
   const Table table = read_table(source.path);
-  const std::size_t file = needed_column(table, kFileNames), label = needed_column(table, kLabelNames);
-  const int split = column_of(table, kSplitNames);
+  const auto [file, label, split] = columns_of(table, source.columns);
   std::map<std::string, PictureClasses> parts;      // by their names
   std::map<std::string, const Table::Row*> before;  // of each file
   for (const Table::Row& row : table.rows) {

@@ -98,22 +98,23 @@ void visit_data(Visitor& v, Config& c) {
   v.integer("test_images", c.data.test_images, 1, 10'000'000, "drawn: images to test on");
   v.integer("draw_seed", c.data.draw_seed, 0, kAnyWhole,
             "drawn: seed of the images; pictures without a test folder: of the share");
-  v.integer(
-      "side", c.data.side, kImageSide, kMostImageSide,
-      "pixels of a side: drawn: a multiple of 32; a folder of pictures: 32 stands for what train.init says");
+  v.integer("side", c.data.side, kImageSide, kMostImageSide,
+            "pixels of a side: drawn: a multiple of 32; of folders of pictures: 32 stands for what "
+            "train.init has, if it is set");
+  v.text("path", c.data.text.path,
+         "text: file of text or of tokens, or a folder of .txt and .md; empty: licence texts of a Debian "
+         "system. images: file, folder of pictures (CLASS/, or train/CLASS/ and "
+         "test/CLASS/) or table of file and label. "
+         "sentences: a .csv, .tsv, .jsonl or .json, or a folder of train and dev. pairs: folder of "
+         "train.SOURCE, train.TARGET, dev...");
   v.text(
-      "path", c.data.text.path,
-      "text: file of text or of tokens, or a folder of .txt and .md; empty: licence texts of a Debian "
-      "system. images: file, folder of pictures (CLASS/, or train/CLASS/ and test/CLASS/) or .csv of file "
-      "and label. sentences: a .csv, .tsv, .jsonl or .json, or a folder of train and dev. pairs: folder of "
-      "train.SOURCE, train.TARGET, dev...");
-  v.text("test_path", c.data.text.test_path,
-         "text, sentences: the file to test on; empty: a part of data.path, or for sentences the file that "
-         "data.test_file names");
+      "test_path", c.data.text.test_path,
+      "text, sentences: the file to test on, of pictures the folder of CLASS/ or the table; empty: a part of "
+      "data.path, or for sentences the file that data.test_file names");
   v.text(
       "columns", c.data.text.columns,
-      "sentences: the columns to read, \"TEXT,LABEL\" or \"TEXT,TEXT,LABEL\"; empty: those of usual names, "
-      "as text and label");
+      "of a table: the columns to read, \"TEXT,LABEL\" or \"TEXT,TEXT,LABEL\", of pictures \"FILE,LABEL\"; "
+      "empty: those of usual names, as text, file and label");
   v.text("tokenizer", c.data.text.tokenizer,
          "text: characters, bytes, words, gpt2, or a tokenizer.json, vocab.txt or .model; not given: bytes "
          "without a path. sentences: tokenizer.json or vocab.txt. pairs: one of both languages, with an end, "

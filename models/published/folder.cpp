@@ -13,6 +13,7 @@
 #include "lpmm/data/tokenizers/sentence_piece/fairseq.h"
 #include "lpmm/files/files.h"
 #include "lpmm/run/beside/model_files.h"
+#include "lpmm/run/beside/picture_frame.h"
 #include "models/published/config.h"
 #include "models/published/type.h"
 
@@ -216,6 +217,14 @@ void add_pixels(const PublishedFacts& facts, std::int64_t classes, Json& written
   const auto pixels = facts.files.empty() ? std::nullopt : read_pixels(facts.files);
   if (!pixels) return;
   written[kCfg] = {{"mean", pixels->mean}, {"std", pixels->deviation}, {"num_classes", classes}};
+  std::error_code error;
+  if (!fs::exists(fs::path(facts.files) / kPixelsFile, error))
+    return;  // config.json says the rest as it came
+  const PictureFrame frame = read_frame(facts.files);
+  if (frame.side == 0) return;
+  written[kCfg]["input_size"] = {pixels->mean.size(), frame.side, frame.side};
+  written[kCfg]["crop_pct"] = static_cast<double>(frame.side) / frame.scale_to;
+  written[kCfg]["interpolation"] = frame.interpolation == Interpolation::kBicubic ? "bicubic" : "bilinear";
 }
 
 }  // namespace lpmm

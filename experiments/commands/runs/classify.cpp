@@ -231,11 +231,12 @@ void add_classify_command(CLI::App& program, Action& action) {
                     "and left_out, of "
                     "sentences (label, probability, probabilities; or the number) and labels");
   command->footer(
-      R"(Pictures: prints of each its file, a label, and how probable the model finds it, with tabs between; a line
-for each of the K labels. They are scaled, cut out and normalised as in the run's training and `lpmm eval`.
-Files that are no pictures are left out; one that is named, or damaged, is named and makes the exit code 1.
-Sentences: reads one a line, or two with a tab between, and prints the label, a tab, and how probable it is;
-a model that tells a number prints that. Labels have the names that the data gave them.
+      R"(Pictures: prints of each its file, a label, and how probable the model finds it, with tabs between; a
+line for each of the K labels. They are scaled, cut out and normalised as in the run's training and in
+`lpmm eval`. Files that are no pictures are left out; one that was named, or is damaged, is named and
+makes the exit code 1.
+Sentences: reads one a line, or two with a tab between, and prints the label, a tab, and how probable it
+is; a model that tells a number prints that. Labels have the names that the data gave them.
 Examples:
   lpmm classify runs/flowers photo.jpg more_photos/ --top 1
   echo "a gripping, funny film" | lpmm classify runs/sst2)");

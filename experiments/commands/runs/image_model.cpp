@@ -21,7 +21,6 @@ namespace lpmm {
 namespace {
 
 constexpr int kBatchOfImages = 16;
-constexpr PictureFrame kUsualFrame = {224, 256};  // of models for ImageNet
 
 RunConfig images_config(const std::string& checkpoint, const std::string& compute) {
   std::vector<std::string> settings;

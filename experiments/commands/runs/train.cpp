@@ -133,7 +133,7 @@ Examples:
   lpmm train resnet8_drawn --preset lpmm-min --rounding rn --out runs/rn --json
   lpmm train --out runs/r20 --resume
   lpmm train --init runs/minilm --set data.path=reviews.csv --out runs/reviews
-  lpmm train resnet18_cifar10 --set data.set=images --set data.path=PHOTOS/ --out runs/photos)");
+  lpmm train --init runs/resnet50 --set data.path=PHOTOS/ --out runs/photos)");
   on_selected(*command, action, o, run_train);
 }
 

@@ -85,6 +85,11 @@ void add_pack_images_command(CLI::App& data, Action& action) {
           "test, val, validation, valid, dev)")
       ->check(kNotEmpty)
       ->type_name("NAME");
+  command
+      ->add_option("--columns", o->pack.source.columns,
+                   "of a table: FILE,LABEL or FILE,LABEL,SPLIT (default: those of usual names)")
+      ->check(kNotEmpty)
+      ->type_name("NAMES");
   command->add_option("--validation-share", o->share,
                       "where there is no such folder: share of each class that is drawn to test on (default: "
                       "0.1)");

@@ -7,6 +7,9 @@
 
 namespace lpmm {
 
+// What published models mostly read where no file says it: ImageNet's squares, as torchvision cuts them.
+inline constexpr PictureFrame kUsualFrame = {224, 256};
+
 // As a folder's preprocessor_config.json says it, else timm's config.json; of side 0 where neither does.
 // Throws RunError naming file and key.
 PictureFrame read_frame(const std::string& folder);

@@ -21,6 +21,12 @@ class ImageTask : public Task {
       throw UsageError(fmt::format("data.path = {} is for data.set = {}, which is {} here", data.text.path,
                                    kImagesByPath, data.set));
     }
+    if (!data.text.test_path.empty() || !data.text.columns.empty()) {
+      throw UsageError(
+          fmt::format("data.test_path and data.columns are for folders and tables of pictures, and the "
+                      "images of {} are others",
+                      data.text.path.empty() ? data.set : data.text.path));
+    }
     if (data.set != kDrawnSet) {
       described_ = describe_images(data.set, data.text.path);
       const std::string path = data.set == kImagesByPath ? find_data(data.text.path) : "";

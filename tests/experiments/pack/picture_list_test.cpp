@@ -179,6 +179,22 @@ TEST_F(PictureLists, OfATableGoByTheNamesOfItsColumns) {
   EXPECT_EQ(parts.paths.size(), 4U);
   EXPECT_EQ(parts.tested, "those of val");
   EXPECT_EQ(parts.not_used, (std::vector<std::string>{"other"}));
+  PictureSource s = source("t/labels.csv");
+  s.columns = "Filename,id";
+  s.validation_share = 0.5;
+  refused(s, {"class 1 has 1 pictures"});
+  s.columns = "Filename,nothing";
+  refused(s, {"no column nothing"});
+  s.columns = "Filename";
+  refused<UsageError>(s, {"FILE,LABEL"});
+  // Test pictures that lie elsewhere, in a folder here.
+  s.columns = "";
+  some("tests/9", 2);
+  some("tests/10", 1);
+  s.test_path = scratch_ / "tests";
+  EXPECT_EQ(list_pictures(s).train, 5);
+  EXPECT_EQ(list_pictures(s).paths.size(), 8U);
+  EXPECT_EQ(list_pictures(s).tested, "those of " + s.test_path);
   const auto wrong = [&](const std::string& text, const std::vector<std::string>& words) {
     write("t/wrong.csv", text);
     refused(source("t/wrong.csv"), words);

@@ -195,9 +195,32 @@ TEST_F(ClassifyImages, OfAnImportKeepsItsLabelsAndSquares) {
       "pub/config.json",
       R"({"architecture": "resnet10t", "num_classes": 5, "label_names": ["tench", "ray", "cock", "hen", "jay"],
 "pretrained_cfg": {"mean": [0.1, 0.2, 0.3], "std": [0.4, 0.5, 0.6], "input_size": [3, 16, 16], "crop_pct": 0.5}})");
+  // Training on a folder takes the same.
+  photos("photos");
+  const auto packed_as = [&](const char* run) {
+    return lpmm({"train", "--init", path(run), "--set", "data.path=" + path("photos"), "--set",
+                 "train.steps=1", "--set", "train.batch=3", "--out", path(run) + "_tuned"})
+        .err;
+  };
   const Outcome said = imported("said");
+  EXPECT_NE(packed_as("said").find("shorter side scaled to 32, 16 x 16"), std::string::npos);
+  EXPECT_EQ(accuracy("said_tuned", path("photos/test")), evaluated("said_tuned"));
   EXPECT_EQ(said.err, "");
   EXPECT_GT(said.json()["answers"][0]["top"][4]["label"].get<std::string>().size(), 2U);
+  // Of other squares, an export says which.
+  ASSERT_EQ(
+      lpmm({"data", "pack-images", path("photos"), path("small.images"), "--size", "8", "--scale-to", "10"})
+          .code,
+      0);
+  const Outcome small = lpmm({"train", "--init", path("said"), "--set", "data.path=" + path("small.images"),
+                              "--set", "train.steps=1", "--out", path("small")});
+  ASSERT_EQ(small.code, 0) << small.err;
+  ASSERT_EQ(lpmm({"export", path("small"), "--hf", "--out", path("small_out")}).code, 0);
+  const json cfg = json::parse(read_file(path("small_out/config.json")))["pretrained_cfg"];
+  EXPECT_EQ(cfg["input_size"], json({3, 8, 8}));
+  EXPECT_EQ(cfg["crop_pct"], 0.8);
+  EXPECT_EQ(cfg["interpolation"], "bilinear");
+  EXPECT_EQ(cfg["mean"], json({0.1, 0.2, 0.3}));
   const auto probability = [&](const std::vector<std::string>& more) {
     std::vector<std::string> arguments = {"classify", path("said"), picture, "--json", "--top", "1"};
     arguments.insert(arguments.end(), more.begin(), more.end());
