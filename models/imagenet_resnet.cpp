@@ -1,5 +1,6 @@
 // Residual networks as torchvision and timm publish them: He et al. 2016, table 1, with a bottleneck's stride
 // in its 3x3 (Goyal et al. 2017, section 5.1) and shortcuts that are convolutions where the shape changes.
+// Wide ones: Zagoruyko and Komodakis 2016; resnet-d: He et al. 2019.
 // Tensors and buffers have the publishers' names.
 #include <fmt/format.h>
 
@@ -29,12 +30,16 @@ Value block(ProgramBuilder& b, const ModelConfig& c, const std::string& name, Va
   const int channels = bottleneck ? kExpansion * width : width;
   Value shortcut = x;
   if (stride > 1 || x.channels != channels) {
-    shortcut = convolution(b, name + "downsample.0", x, channels, 1, stride);
-    shortcut = norm(b, c, name + "downsample.1", shortcut, false);
+    const bool pools = c.flag("deep");
+    if (pools && stride > 1) shortcut = average_pool(b, x, stride, stride);
+    shortcut = convolution(b, name + (pools ? "downsample.1" : "downsample.0"), shortcut, channels, 1,
+                           pools ? 1 : stride);
+    shortcut = norm(b, c, name + (pools ? "downsample.2" : "downsample.1"), shortcut, false);
   }
-  Value y = convolution(b, name + "conv1", x, width, bottleneck ? 1 : 3, bottleneck ? 1 : stride);
+  const int inner = bottleneck ? width * c.integer("widen") : width;
+  Value y = convolution(b, name + "conv1", x, inner, bottleneck ? 1 : 3, bottleneck ? 1 : stride);
   y = norm(b, c, name + "bn1", y, true);
-  y = convolution(b, name + "conv2", y, width, 3, bottleneck ? stride : 1);
+  y = convolution(b, name + "conv2", y, inner, 3, bottleneck ? stride : 1);
   if (bottleneck) {
     y = norm(b, c, name + "bn2", y, true);
     y = convolution(b, name + "conv3", y, channels, 1, 1);
@@ -43,11 +48,19 @@ Value block(ProgramBuilder& b, const ModelConfig& c, const std::string& name, Va
   return norm(b, c, name + (bottleneck ? "bn3" : "bn2"), y, true, shortcut, weight);
 }
 
+Value stem(ProgramBuilder& b, const ModelConfig& c, Value x) {
+  const bool small = c.flag("small_stem");
+  const int width = c.integer("width");
+  if (!c.flag("deep")) return convolution(b, "conv1", x, width, small ? 3 : 7, small ? 1 : 2);
+  x = norm(b, c, "conv1.1", convolution(b, "conv1.0", x, width / 2, 3, 2), true);
+  x = norm(b, c, "conv1.4", convolution(b, "conv1.3", x, width / 2, 3, 1), true);
+  return convolution(b, "conv1.6", x, width, 3, 1);
+}
+
 void forward(ProgramBuilder& b, const ModelConfig& c) {
   const bool small = c.flag("small_stem");
   const int width = c.integer("width");
-  Value x = input(b, c.height, c.width, c.channels);
-  x = norm(b, c, "bn1", convolution(b, "conv1", x, width, small ? 3 : 7, small ? 1 : 2), true);
+  Value x = norm(b, c, "bn1", stem(b, c, input(b, c.height, c.width, c.channels)), true);
   if (!small) x = max_pool(b, x, 3, 2, 1);
   const std::vector<std::int64_t>& blocks = c.integers("blocks");
   for (int stage = 0; stage < kStages; ++stage) {
@@ -62,6 +75,13 @@ void forward(ProgramBuilder& b, const ModelConfig& c) {
 
 void check(const ModelConfig& c) {
   if (c.height != c.width) throw UsageError("a ResNet needs square images");
+  constexpr int kShrinks = 32;
+  if (c.flag("deep") && (c.flag("small_stem") || c.height % kShrinks != 0 || c.integer("width") % 2 != 0)) {
+    throw UsageError(fmt::format(
+        "model.deep = true needs model.small_stem = false, an even model.width (it is {}), and pictures "
+        "whose side is a multiple of {} (it is {})",
+        c.integer("width"), kShrinks, c.height));
+  }
   if (c.integers("blocks").size() != kStages) {
     throw UsageError(
         fmt::format("model.blocks = {}: a {} has four stages", to_text(c.value("blocks")), c.name));
@@ -84,6 +104,8 @@ Family imagenet_resnet() {
       .settings = {{"blocks", std::vector<std::int64_t>{}, 1, 100, "of the four stages; []: the name's own"},
                    {"bottleneck", false, 0, 0, "blocks of 1x1, 3x3, 1x1; the name's own where it has them"},
                    {"width", 64, 1, 1024, "channels of the first stage, before a bottleneck's factor of 4"},
+                   {"widen", 1, 1, 64, "factor on the channels inside a bottleneck: wide ResNets"},
+                   {"deep", false, 0, 0, "three convolutions in the stem, pooled shortcuts: resnet-d"},
                    {"small_stem", false, 0, 0, "begin with 3x3 and no pooling, for images of 32 x 32"},
                    {"zero_last_norm", false, 0, 0, "the last norm of a block starts at 0"},
                    {"frozen_statistics", false, 0, 0,

@@ -13,6 +13,7 @@
 #include "lpmm/program/ops/patches.h"
 #include "lpmm/program/ops/row_norm.h"
 #include "lpmm/program/ops/sequence/attention.h"
+#include "lpmm/program/ops/sequence/mean.h"
 #include "lpmm/program/ops/sequence/positions.h"
 #include "models/families.h"
 #include "models/published/layouts.h"
@@ -20,29 +21,29 @@
 namespace lpmm {
 namespace {
 
-constexpr double kEpsilon = 1e-6, kDeviation = 0.02;
+constexpr double kDeviation = 0.02;
 
 void forward(ProgramBuilder& b, const ModelConfig& c) {
   const int heads = c.integer("heads"), width = c.integer("embedding"), patch = c.integer("patch");
   const int hidden = 4 * width;
-  const double drop = c.number("dropout");
+  const double drop = c.number("dropout"), epsilon = c.number("epsilon");
   Value x = patches(b, input(b, c.height, c.width, c.channels), patch);
   x = projections(
       b, {{.name = "patch_embed.proj", .outputs = width, .shape = {width, c.channels, patch, patch}}}, x,
       kDeviation);
-  const bool distilled = c.flag("distilled");
+  const bool distilled = c.flag("distilled"), mean_pooled = c.flag("mean_pooled");
   if (distilled) x = prepend(b, "dist_token", x);
-  x = prepend(b, "cls_token", x);
+  if (!mean_pooled) x = prepend(b, "cls_token", x);
   x = dropout(b, add_positions(b, "pos_embed", x, {1, x.width, width}), drop);
   for (int i = 0; i < c.integer("layers"); ++i) {
     const auto layer = [&](Value in) {
       const std::string name = fmt::format("blocks.{}.", i);
-      Value y = layer_norm(b, name + "norm1", in, kEpsilon);
+      Value y = layer_norm(b, name + "norm1", in, epsilon);
       y = projection(b, name + "attn.qkv", y, 3 * width, kDeviation, true, 3, heads);
       y = attention(b, y, {.heads = heads, .dropout = drop, .is_causal = false});
       y = projection(b, name + "attn.proj", y, width, kDeviation);
       const Value middle = add(b, in, dropout(b, y, drop));
-      y = layer_norm(b, name + "norm2", middle, kEpsilon);
+      y = layer_norm(b, name + "norm2", middle, epsilon);
       y = activation(b, Activation::kGelu, projection(b, name + "mlp.fc1", y, hidden, kDeviation));
       y = projection(b, name + "mlp.fc2", y, width, kDeviation);
       return add(b, middle, dropout(b, y, drop));
@@ -50,12 +51,14 @@ void forward(ProgramBuilder& b, const ModelConfig& c) {
     x = c.flag("recompute") ? b.recompute(x, layer) : layer(x);
   }
   if (distilled) {  // the mean of what two heads tell
-    x = layer_norm(b, "norm", x, kEpsilon);
+    x = layer_norm(b, "norm", x, epsilon);
     const Value first = classifier(b, "head", select(b, x, 0), c.classes),
                 second = classifier(b, "head_dist", select(b, x, 1), c.classes);
     return loss(b, scale(b, add(b, first, second), 0.5), c.number("label_smoothing"));
   }
-  x = layer_norm(b, "norm", select(b, x, 0), kEpsilon);  // of the class token alone: rows are apart
+  // Of the class token alone: rows are apart.
+  x = mean_pooled ? layer_norm(b, "fc_norm", mean(b, x), epsilon)
+                  : layer_norm(b, "norm", select(b, x, 0), epsilon);
   loss(b, classifier(b, "head", x, c.classes), c.number("label_smoothing"));
 }
 
@@ -65,6 +68,8 @@ void check(const ModelConfig& c) {
     throw UsageError(fmt::format("model.embedding = {} must be a multiple of model.heads = {}",
                                  c.integer("embedding"), c.integer("heads")));
   }
+  if (c.flag("distilled") && c.flag("mean_pooled"))
+    throw UsageError("model.distilled and model.mean_pooled are two ways to a head: only one may be true");
   if (c.height % patch != 0 || c.width % patch != 0) {
     throw UsageError(fmt::format("model.patch = {}: the images have {} x {} pixels, which it must divide",
                                  patch, c.height, c.width));
@@ -87,8 +92,10 @@ Family vit() {
                        {"heads", 0, 1, 1000, "heads of attention; 0: the name's own"},
                        {"embedding", 0, 1, 1 << 16, "channels of a position; 0: the name's own"},
                        {"patch", 16, 1, 1024, "pixels of a side of a patch; 4 for images of 32 x 32"},
+                       {"epsilon", 1e-6, 1e-12, 1, "of the norms; that of transformers: 1e-12"},
                        {"distilled", false, 0, 0,
                         "DeiT's second token and head, whose mean with the first's counts"},
+                       {"mean_pooled", false, 0, 0, "no class token: the head reads the mean of the patches"},
                        {"dropout", 0.0, 0, 0.999, "of the embedding, of attention, of what layers add"},
                        label_smoothing(),
                        {"recompute", false, 0, 0, "keep the input of layers only, compute them again"}},

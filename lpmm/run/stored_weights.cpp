@@ -16,6 +16,7 @@
 #include "lpmm/files/files.h"
 #include "lpmm/memory/device_memory.h"
 #include "lpmm/program/family.h"
+#include "lpmm/program/ops/sequence/grid_positions.h"
 #include "lpmm/run/beside/model_files.h"
 #include "lpmm/run/checkpoint_files.h"
 
@@ -152,6 +153,21 @@ bool is_of_head(std::string_view name, std::string_view head) {
   return !head.empty() && name.find(head) != std::string_view::npos;
 }
 
+// Positions of patches, for pictures of another size; whether the tensor has them.
+bool load_resampled(const StoredWeights& weights, const CheckpointTensor& stored, int tensor,
+                    ModelMemory& memory) {
+  const auto grid = resampled_grid(stored.shape, memory.info(tensor).shape);
+  if (!grid) return false;
+  std::vector<float> table;
+  weights.read(stored, memory.device().host(), [&](std::int64_t, std::span<const float> values) {
+    table.insert(table.end(), values.begin(), values.end());
+  });
+  memory.initialize(tensor, 0, resample_positions(*grid, table));
+  tell(fmt::format("{}: {} has positions of {} x {} patches, which are resampled for {} x {}\n",
+                   weights.path(), printable(stored.name), grid->from, grid->from, grid->to, grid->to));
+  return true;
+}
+
 // The tensors of a head that the weights lack, or have in another shape; `all`: all of it.
 std::vector<std::string> other_head(const StoredWeights& weights, const ModelMemory& memory,
                                     std::string_view head, bool all) {
@@ -246,6 +262,7 @@ std::vector<std::string> load_parameters(const StoredWeights& weights, ModelMemo
     if (std::ranges::find(left, info.name) != left.end()) continue;
     const CheckpointTensor* stored = weights.find(info.name);
     if (stored == nullptr) throw RunError(fmt::format("{}: has no tensor {}", path, info.name));
+    if (stored->shape != info.shape && load_resampled(weights, *stored, i, memory)) continue;
     if (stored->shape != info.shape) {
       throw RunError(fmt::format("{}: {} is {}, but this model's is {}", path, info.name,
                                  fmt::join(stored->shape, " x "), fmt::join(info.shape, " x ")));

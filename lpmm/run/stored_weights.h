@@ -67,7 +67,8 @@ Json special_tokens_of(const Json& run, const ModelConfig& model, const Tokenize
 
 // Parameters of a checkpoint as initial values of `memory`, whatever the specs of either. Tensors whose names
 // begin with `head`, where that is not empty, are left as they are where the checkpoint lacks them or has
-// them in another shape, or always where `leaves_head`, and returned. Throws RunError naming the checkpoint
+// them in another shape, or always where `leaves_head`, and returned. Positions of patches of another number
+// are resampled, with a word on standard error. Throws RunError naming the checkpoint
 // and the tensor where names or shapes differ else.
 std::vector<std::string> load_parameters(const StoredWeights& weights, ModelMemory& memory,
                                          std::string_view head = {}, bool leaves_head = false);

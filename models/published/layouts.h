@@ -12,24 +12,28 @@ inline constexpr int kStandInClasses = 2;
 inline constexpr const char* kNoHead =
     "has no head: one of two classes, all zeros, stands in until a training (--init) draws its data's";
 
-// BERT, RoBERTa and DistilBERT, with or without the prefix that files with a head have ("bert."). What is
-// read of a head depends on the model's classes: a classifier where there are some, else none.
+// BERT, RoBERTa, XLM-RoBERTa, CamemBERT and DistilBERT, with or without the prefix that files with a head
+// have ("bert."). What is read of a head depends on the model's classes: a classifier where there are some,
+// else none.
 const Published& bert_hugging_face();
 // GPT-2. Their projections are stored (inputs, outputs), ours (outputs, inputs); the output matrix is the
 // token embedding in both: another lm_head is an error. Without config.json heads are 64 wide, as in every
 // published size.
 const Published& gpt_hugging_face();
-// Llama, Mistral, Qwen2, Qwen3 and SmolLM3. A Mistral is written as the Llama that it is. Rotary scaling is
-// none, linear or llama3; others are errors, as are biases and activations that this Llama has not.
+// Llama, Mistral, Qwen2, Qwen3, SmolLM3, Phi-3, OLMo 2 and Granite; which one is written depends on what the
+// layers have. Rotary scaling is none, dynamic, linear, llama3 or yarn; others are errors, as are biases and
+// activations that the kind has not.
 const Published& llama_hugging_face();
 // Marian's translators.
 const Published& transformer_hugging_face();
-// ResNets, with the running statistics of batch norms; timm shares the layout, and config.json is timm's.
-// Sizes are told from the tensors (no ResNeXt, no wide ones). A stem of 3x3 has no pooling behind it. Counts
-// of batches are left out, and 0 in what is saved.
+// ResNets, with the running statistics of batch norms, of torchvision and timm, which share the layout, and
+// of transformers, where config.json says its model_type; what came from there is written so. Sizes are told
+// from the tensors (wide ones and resnet-d among them, no ResNeXt). A stem of 3x3 has no pooling behind it.
+// Counts of batches are left out, and 0 in what is saved.
 const Published& resnet_torchvision();
-// Vision transformers. Sizes are told from the tensors, of square images; heads from config.json's
-// model_args, else they are 64 wide, as in every published size.
+// Vision transformers of timm, distilled ones among them, and of transformers, as above. timm's sizes are
+// told from the tensors, of square images; heads from config.json's model_args, else they are 64 wide, as in
+// every published size.
 const Published& vit_timm();
 
 }  // namespace lpmm

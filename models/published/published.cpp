@@ -95,23 +95,40 @@ std::vector<std::int64_t> their_shape(const PublishedLayout& layout, const Tenso
   return shape;
 }
 
-void load_tensor(const PublishedTensors::Place& place, bool turn, int tensor, ModelMemory& memory) {
+std::vector<std::string> parts_of(const PublishedLayout& layout, const std::string& name) {
+  return layout.parts == nullptr ? std::vector{name} : layout.parts(name);
+}
+
+// Of one of `count` parts, which are rows.
+std::vector<std::int64_t> part_shape(std::vector<std::int64_t> whole, std::size_t count) {
+  whole[0] /= static_cast<std::int64_t>(count);
+  return whole;
+}
+
+// `parts` hold its rows one after the other.
+void load_tensor(const std::vector<PublishedTensors::Place>& parts, bool turn, int tensor,
+                 ModelMemory& memory) {
   constexpr std::int64_t kPanel = 256 * kernels::kTile;
-  const std::int64_t elements = memory.info(tensor).elements();
-  // A transposed matrix is turned whole; the embedding, the one large tensor, is not one.
-  const std::int64_t panel = turn ? elements : kPanel;
+  const std::int64_t elements = memory.info(tensor).elements(), of_part = elements / std::ssize(parts);
+  // A transposed matrix is turned whole, and parts are joined; the embedding, the one large tensor, is
+  // neither.
+  const std::int64_t panel = turn || parts.size() > 1 ? elements : kPanel;
   std::vector<float> values, turned;
   for (std::int64_t at = 0; at < elements; at += panel) {
     values.resize(static_cast<std::size_t>(std::min(panel, elements - at)));
-    read_floats(place, at, values);
+    if (parts.size() == 1) read_floats(parts[0], at, values);
+    for (std::size_t k = 0; k < parts.size() && parts.size() > 1; ++k) {
+      const auto size = static_cast<std::size_t>(of_part);
+      read_floats(parts[k], 0, std::span(values).subspan(k * size, size));
+    }
     if (turn) {
-      transpose(place.entry->shape[0], place.entry->shape[1], values, turned);
+      transpose(parts[0].entry->shape[0], parts[0].entry->shape[1], values, turned);
       values.swap(turned);
     }
     try {
       memory.initialize(tensor, at, values);
     } catch (const RunError& e) {
-      throw RunError(fmt::format("{}: {}", place.file->path(), e.what()));
+      throw RunError(fmt::format("{}: {}", parts[0].file->path(), e.what()));
     }
   }
 }
@@ -174,13 +191,20 @@ std::string known_kinds() {
   return fmt::format("{}", fmt::join(known, ", "));
 }
 
+// What a part is called in a file that is written.
+std::string theirs_of(const PublishedLayout& layout, const std::string& name, std::size_t part) {
+  const bool is_behind = layout.is_behind_prefix != nullptr && layout.is_behind_prefix(name);
+  return (is_behind ? std::string(layout.prefix) : "") + parts_of(layout, name)[part];
+}
+
 // The counts of batches beside running statistics: whoever goes on training counts anew.
 std::vector<SafetensorsSource> counts_of(const std::vector<TensorInfo>& tensors,
                                          const PublishedLayout& layout) {
   std::vector<SafetensorsSource> counts;
   for (const TensorInfo& t : tensors) {
     if (layout.counts.empty() || !t.name.ends_with(kVariance)) continue;
-    const std::string norm = t.name.substr(0, t.name.size() - kVariance.size());
+    const std::string theirs = theirs_of(layout, t.name, 0);
+    const std::string norm = theirs.substr(0, theirs.size() - kVariance.size());
     counts.push_back({norm + std::string(layout.counts), "I64", {}, [](const auto& sink) {
                         const std::int64_t none = 0;
                         sink(std::as_bytes(std::span(&none, 1)));
@@ -190,22 +214,35 @@ std::vector<SafetensorsSource> counts_of(const std::vector<TensorInfo>& tensors,
 }
 
 SafetensorsSource source_of(const WeightSource& weights, const TensorInfo& t, std::size_t tensor,
-                            const PublishedLayout& layout, const StoredType& asked, Device& device) {
+                            std::size_t part, const PublishedLayout& layout, const StoredType& asked,
+                            Device& device) {
   const StoredType& type = t.name.find(kStatistics) == std::string::npos ? asked : full_type();
   const bool turn = is_transposed(layout, t);
-  const bool is_behind = layout.is_behind_prefix != nullptr && layout.is_behind_prefix(t.name);
-  return {(is_behind ? std::string(layout.prefix) : "") + t.name, std::string(type.stored),
-          their_shape(layout, t), [&weights, &device, t, tensor, turn, &type](const auto& as_stored) {
-            const auto sink = narrowed(as_stored, type, t.name);
-            std::vector<float> all, turned;
-            weights.read(tensor, device, [&](std::int64_t, std::span<const float> values) {
-              if (!turn) return sink(std::as_bytes(values));
-              all.insert(all.end(), values.begin(), values.end());
-            });
-            if (!turn) return;
-            transpose(t.shape[0], t.shape[1], all, turned);
-            sink(std::as_bytes(std::span(std::as_const(turned))));
-          }};
+  const std::size_t parts = parts_of(layout, t.name).size();
+  const std::int64_t elements = t.elements() / static_cast<std::int64_t>(parts),
+                     begin = static_cast<std::int64_t>(part) * elements;
+  return {
+      theirs_of(layout, t.name, part), std::string(type.stored), part_shape(their_shape(layout, t), parts),
+      [&weights, &device, t, tensor, turn, begin, elements, &type](const auto& as_stored) {
+        const auto sink = narrowed(as_stored, type, t.name);
+        std::vector<float> all, turned;
+        weights.read(tensor, device, [&](std::int64_t first, std::span<const float> values) {
+          if (turn) {
+            all.insert(all.end(), values.begin(), values.end());
+            return;
+          }
+          const std::int64_t from = std::clamp<std::int64_t>(begin - first, 0, std::ssize(values)),
+                             to =
+                                 std::clamp<std::int64_t>(begin + elements - first, from, std::ssize(values));
+          if (from < to) {
+            sink(std::as_bytes(
+                values.subspan(static_cast<std::size_t>(from), static_cast<std::size_t>(to - from))));
+          }
+        });
+        if (!turn) return;
+        transpose(t.shape[0], t.shape[1], all, turned);
+        sink(std::as_bytes(std::span(std::as_const(turned))));
+      }};
 }
 
 }  // namespace
@@ -321,11 +358,15 @@ void load_published(const PublishedTensors& tensors, const PublishedLayout& layo
   std::set<std::string> known;
   for (int i = 0; i < memory.tensors(); ++i) {
     const TensorInfo& info = memory.info(i);
+    const std::vector<std::string> parts = parts_of(layout, info.name);
     const bool may_lack = layout.may_lack != nullptr && layout.may_lack(info.name);
-    if (may_lack && find_either(tensors, layout, info.name).entry == nullptr) continue;  // memory has zeros
-    const PublishedTensors::Place place = expect(tensors, layout, info.name, their_shape(layout, info));
-    known.insert(place.entry->name);
-    load_tensor(place, is_transposed(layout, info), i, memory);
+    if (may_lack && find_either(tensors, layout, parts[0]).entry == nullptr) continue;  // memory has zeros
+    std::vector<PublishedTensors::Place> places;
+    for (const std::string& part : parts) {
+      places.push_back(expect(tensors, layout, part, part_shape(their_shape(layout, info), parts.size())));
+      known.insert(places.back().entry->name);
+    }
+    load_tensor(places, is_transposed(layout, info), i, memory);
   }
   for (const PublishedTensors::Place& place : tensors.all()) {
     const std::string& name = place.entry->name;
@@ -340,7 +381,7 @@ void load_published_buffers(const PublishedTensors& tensors, const PublishedLayo
   std::vector<float> values;
   for (std::size_t i = 0; i < buffers.infos().size(); ++i) {
     const BufferInfo& info = buffers.infos()[i];
-    const PublishedTensors::Place place = expect(tensors, layout, info.name, info.shape);
+    const PublishedTensors::Place place = expect(tensors, layout, parts_of(layout, info.name)[0], info.shape);
     const auto to = buffers.value(static_cast<int>(i));
     values.resize(to.size());
     read_floats(place, 0, values);
@@ -378,7 +419,8 @@ void save_published(const WeightSource& weights, const PublishedLayout& layout, 
       shards.emplace_back();
       bytes = 0;
     }
-    shards.back().push_back(source_of(weights, tensors[i], i, layout, type, device));
+    for (std::size_t k = 0; k < parts_of(layout, tensors[i].name).size(); ++k)
+      shards.back().push_back(source_of(weights, tensors[i], i, k, layout, type, device));
     bytes += more;
     all += more;
   }

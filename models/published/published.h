@@ -53,7 +53,7 @@ bool has_published_tensors(const std::string& path, std::initializer_list<const 
 // The family whose published weights are at `path`. Throws RunError where none is known.
 const Family& published_family(const std::string& path);
 
-// How a family's tensors are published. Their names are ours, perhaps behind a prefix.
+// How a family's tensors are published. Their names are ours, perhaps behind a prefix; or `parts` gives them.
 struct PublishedLayout {
   std::string_view model;                                     // "GPT-2", for messages
   std::string_view prefix = {};                               // that names may have
@@ -61,7 +61,10 @@ struct PublishedLayout {
   bool (*is_left_out)(std::string_view name) = nullptr;       // what there may be besides the model's tensors
   bool (*is_behind_prefix)(std::string_view name) = nullptr;  // names that are written with the prefix
   bool (*is_row)(std::string_view name) = nullptr;            // vectors that are stored (1, n)
-  bool (*may_lack)(std::string_view name) = nullptr;          // of a head: 0 where a file is a backbone alone
+  // The names of one of ours, where they are others: several hold its rows one after the other. The functions
+  // above and below get ours.
+  std::vector<std::string> (*parts)(const std::string& name) = nullptr;
+  bool (*may_lack)(std::string_view name) = nullptr;  // of a head: 0 where a file is a backbone alone
   std::string (*older_name)(const std::string& name) = nullptr;  // in files of old; empty: none
   std::string_view by = "transformers",
                    type = {};    // whose tables, and which rows where no config.json says it

@@ -26,35 +26,124 @@ constexpr PublishedLayout kLayout{.model = "ResNet",
                                   .type = "resnet",
                                   .counts = kCounts};
 
+// transformers' names: a convolution and its norm share one.
+std::vector<std::string> hugging_face_names(const std::string& name) {
+  const std::size_t last = name.rfind('.');
+  const std::string what = name.substr(last + 1);
+  std::string place = name.substr(0, last), stage, block;
+  if (place == "fc") return {"classifier.1." + what};
+  const bool is_norm = place.find("bn") != std::string::npos || place.ends_with("downsample.1");
+  std::string theirs = "embedder.embedder";
+  if (place.starts_with("layer")) {  // layerS.I.convK
+    constexpr std::size_t kLayer = 5;
+    const std::size_t first = place.find('.'), second = place.find('.', first + 1);
+    stage = place.substr(kLayer, first - kLayer);
+    block = place.substr(first + 1, second - first - 1);
+    place.erase(0, second + 1);
+    theirs = fmt::format(
+        "encoder.stages.{}.layers.{}.{}", std::stoi(stage) - 1, block,
+        place.starts_with("downsample") ? "shortcut" : fmt::format("layer.{}", place.back() - '1'));
+  }
+  return {fmt::format("{}.{}.{}", theirs, is_norm ? "normalization" : "convolution", what)};
+}
+
+constexpr PublishedLayout kHuggingFace{
+    .model = "ResNet",
+    .prefix = "resnet.",
+    .is_left_out = kLayout.is_left_out,
+    .is_behind_prefix = [](std::string_view name) { return !name.starts_with("fc."); },
+    .parts = hugging_face_names,
+    .may_lack = kLayout.may_lack,
+    .by = "timm",
+    .type = "resnet",
+    .counts = kCounts};
+
+// Whether the files of a folder are those of transformers.
+bool is_hugging_face(const std::string& path) {
+  if (!PublishedConfig::is_beside(path)) return false;
+  return PublishedConfig(PublishedConfig::beside(path)).text("model_type") == "resnet";
+}
+const PublishedLayout& layout_at(const std::string& path) {
+  return is_hugging_face(path) ? kHuggingFace : kLayout;
+}
+
 bool is_resnet(const std::string& path) {
-  return has_published_tensors(path, {"layer1.0.conv1.weight", "layer4.0.bn1.running_mean"});
+  return is_hugging_face(path) ||
+         has_published_tensors(path, {"layer1.0.conv1.weight", "layer1.0.bn1.running_mean"});
 }
 
 bool lacks_head(const PublishedTensors& tensors) {
-  return tensors.find("fc.weight").entry == nullptr;
+  return tensors.find("fc.weight").entry == nullptr && tensors.find("classifier.1.weight").entry == nullptr;
 }
 
-// Throws for one that these ResNets are not.
-void refuse_others(const PublishedTensors& tensors) {
-  const auto refuse = [&](std::string_view what) {
-    throw RunError(fmt::format("{}: is a ResNet with {}, which is not here; resnet18 to resnet152 are",
-                               tensors.path(), what));
-  };
-  if (tensors.find("conv1.0.weight").entry != nullptr) refuse("three convolutions in its stem (resnet-d)");
-  const SafetensorsEntry *third = tensors.find("layer1.0.conv3.weight").entry,
-                         *middle = tensors.find("layer1.0.conv2.weight").entry;
-  if (third == nullptr || middle == nullptr || third->shape.size() != 4 || middle->shape.size() != 4) return;
-  if (middle->shape[0] != middle->shape[1]) refuse("convolutions in groups (ResNeXt)");
-  if (4 * third->shape[1] != third->shape[0]) refuse("wide blocks (wide_resnet)");
+// The factor on the channels inside bottlenecks. Throws for convolutions in groups, which there are not here.
+std::int64_t widening(const PublishedTensors& tensors, std::int64_t width) {
+  const std::vector<std::int64_t>& middle =
+      expect_published(tensors, kLayout, "layer1.0.conv2.weight", 4).shape;
+  if (middle[0] != middle[1]) {
+    throw RunError(
+        fmt::format("{}: is a ResNet with convolutions in groups (ResNeXt), which are not here; resnet, "
+                    "resnet-d and wide_resnet are",
+                    tensors.path()));
+  }
+  return width > 0 && middle[0] % width == 0 ? std::max<std::int64_t>(1, middle[0] / width) : 1;
 }
 
 std::string remark_on_resnet(const std::string& path, const ModelConfig&) {
   return lacks_head(PublishedTensors(path)) ? kNoHead : "";
 }
 
+// By its own name, where it has one.
+void name_resnet(ModelConfig& model) {
+  for (const NamedModel& named : model.family->models) {
+    const ModelConfig other = complete(families().config(std::string(named.name)));
+    if (other.integers("blocks") == model.integers("blocks") &&
+        other.flag("bottleneck") == model.flag("bottleneck"))
+      model.name = named.name;
+  }
+}
+
+// Channels of the stages, as transformers names them.
+std::vector<std::int64_t> stages_of(std::int64_t width, bool bottleneck) {
+  std::vector<std::int64_t> channels;
+  for (int stage = 0; stage < 4; ++stage) channels.push_back((width << stage) * (bottleneck ? 4 : 1));
+  return channels;
+}
+
+ModelConfig read_hugging_face(const std::string& path, const PublishedTensors& tensors) {
+  const PublishedConfig config(PublishedConfig::beside(path));
+  const bool bottleneck = config.text("layer_type") != "basic";
+  ModelConfig model = families().config(bottleneck ? "resnet50" : "resnet18");
+  const std::int64_t width = config.size("embedding_size");
+  std::vector<std::int64_t> blocks;
+  for (const Json& depth : config.has("depths") ? config.json()["depths"] : Json::array()) {
+    constexpr std::int64_t kMost = 100;
+    const std::int64_t count = depth.is_number_integer() ? depth.get<std::int64_t>() : 0;
+    blocks.push_back(std::clamp<std::int64_t>(count, 0, kMost));
+  }
+  config.expect("layer_type", {"basic", "bottleneck"});
+  config.expect("hidden_sizes", {stages_of(width, bottleneck)});
+  config.expect("hidden_act", {"relu"});
+  config.expect("downsample_in_first_stage", {false});
+  config.expect("downsample_in_bottleneck", {false});
+  if (blocks.size() != 4 || std::ranges::find(blocks, 0) != blocks.end())
+    throw RunError(fmt::format("{}: depths are not four numbers of blocks", config.path()));
+  model.set("blocks", blocks);
+  model.set("bottleneck", bottleneck);
+  model.set("width", width);
+  name_resnet(model);
+  const SafetensorsEntry* head = tensors.find("classifier.1.weight").entry;
+  model.channels = config.has("num_channels") ? static_cast<int>(config.size("num_channels")) : 3;
+  model.classes = head == nullptr || head->shape.empty()
+                      ? kStandInClasses
+                      : static_cast<int>(std::clamp<std::int64_t>(head->shape[0], 0, 1 << 30));
+  model.height = model.width = 224;
+  return model;
+}
+
 ModelConfig read_resnet(const std::string& path) {
   const PublishedTensors tensors(path);
-  refuse_others(tensors);
+  if (is_hugging_face(path)) return read_hugging_face(path, tensors);
   constexpr std::int64_t kMostBlocks = 100;
   std::vector<std::int64_t> blocks;
   for (int stage = 1; stage <= 4; ++stage) {
@@ -64,17 +153,19 @@ ModelConfig read_resnet(const std::string& path) {
     }));
   }
   const bool bottleneck = tensors.find("layer1.0.conv3.weight").entry != nullptr;
-  const std::vector<std::int64_t>& stem = expect_published(tensors, kLayout, "conv1.weight", 4).shape;
+  const bool deep = tensors.find("conv1.6.weight").entry != nullptr;
+  const std::vector<std::int64_t>&first =
+            expect_published(tensors, kLayout, deep ? "conv1.0.weight" : "conv1.weight", 4).shape,
+        &stem = deep ? expect_published(tensors, kLayout, "conv1.6.weight", 4).shape : first;
   ModelConfig model = families().config(bottleneck ? "resnet50" : "resnet18");
-  for (const NamedModel& named : model.family->models) {  // by its own name, where it has one
-    const ModelConfig other = complete(families().config(std::string(named.name)));
-    if (other.integers("blocks") == blocks && other.flag("bottleneck") == bottleneck) model.name = named.name;
-  }
   model.set("blocks", blocks);
   model.set("bottleneck", bottleneck);
   model.set("width", stem[0]);
-  model.set("small_stem", stem[2] == 3);
-  model.channels = static_cast<int>(std::clamp<std::int64_t>(stem[1], 0, 4096));
+  model.set("small_stem", !deep && stem[2] == 3);
+  model.set("deep", deep);
+  if (bottleneck) model.set("widen", widening(tensors, stem[0]));
+  name_resnet(model);
+  model.channels = static_cast<int>(std::clamp<std::int64_t>(first[1], 0, 4096));
   model.classes = lacks_head(tensors)
                       ? kStandInClasses
                       : static_cast<int>(std::clamp<std::int64_t>(
@@ -84,11 +175,36 @@ ModelConfig read_resnet(const std::string& path) {
 }
 
 void load_resnet(const std::string& path, ModelMemory& memory) {
-  load_published(PublishedTensors(path), kLayout, memory);
+  load_published(PublishedTensors(path), layout_at(path), memory);
 }
 
 void load_statistics(const std::string& path, Buffers& buffers) {
-  load_published_buffers(PublishedTensors(path), kLayout, buffers);
+  load_published_buffers(PublishedTensors(path), layout_at(path), buffers);
+}
+
+void save_hugging_face(const WeightSource& weights, const ModelConfig& m, std::int64_t classes,
+                       const std::string& folder, Device& device) {
+  const bool bottleneck = m.flag("bottleneck");
+  if (m.flag("small_stem") || m.flag("deep") || m.integer("widen") > 1) {
+    throw UsageError(
+        fmt::format("{}: transformers' ResNet has neither model.small_stem, model.deep nor model.widen; "
+                    "export without --hf",
+                    weights.path()));
+  }
+  Json written = {{"architectures", {"ResNetForImageClassification"}},
+                  {"model_type", "resnet"},
+                  {"num_labels", classes},
+                  {"num_channels", m.channels},
+                  {"embedding_size", m.integer("width")},
+                  {"hidden_sizes", stages_of(m.integer("width"), bottleneck)},
+                  {"depths", m.integers("blocks")},
+                  {"layer_type", bottleneck ? "bottleneck" : "basic"},
+                  {"hidden_act", "relu"},
+                  {"downsample_in_first_stage", false},
+                  {"downsample_in_bottleneck", false},
+                  {"torch_dtype", "float32"}};
+  add_id2label(weights.facts(), classes, written);
+  save_published(weights, kHuggingFace, written, folder, device);
 }
 
 void save_resnet(const WeightSource& weights, const ModelConfig& config, const std::string& folder,
@@ -97,9 +213,16 @@ void save_resnet(const WeightSource& weights, const ModelConfig& config, const s
   const auto head =
       std::find_if(tensors.begin(), tensors.end(), [](const TensorInfo& t) { return t.name == "fc.bias"; });
   if (head == tensors.end()) throw RunError(fmt::format("{}: has no fc.bias", weights.path()));
-  Json written = {{"architecture", config.name}, {"num_classes", head->elements()}};
-  add_label_names(weights.facts(), head->elements(), written);
-  add_pixels(weights.facts(), head->elements(), written);
+  const PublishedFacts facts = weights.facts();
+  if (!facts.files.empty() && is_hugging_face(facts.files))
+    return save_hugging_face(weights, complete(config), head->elements(), folder, device);
+  const ModelConfig m = complete(config);
+  const int widen = m.integer("widen");
+  const std::string architecture = (widen > 1 ? "wide_" : "") + config.name + (m.flag("deep") ? "d" : "") +
+                                   (widen > 1 ? fmt::format("_{}", widen) : "");
+  Json written = {{"architecture", architecture}, {"num_classes", head->elements()}};
+  add_label_names(facts, head->elements(), written);
+  add_pixels(facts, head->elements(), written);
   save_published(weights, kLayout, written, folder, device);
 }
 

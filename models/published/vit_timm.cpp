@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "lpmm/base/error.h"
 #include "models/families.h"
@@ -19,6 +20,54 @@ constexpr PublishedLayout kLayout{.model = "ViT",
                                   .may_lack = [](std::string_view name) { return name.starts_with("head"); },
                                   .by = "timm",
                                   .type = "vit"};
+// What transformers calls the parts of a layer, and where they lie.
+constexpr std::pair<std::string_view, std::string_view> kInLayer[] = {
+    {"norm1.", "layernorm_before."},
+    {"attn.proj.", "attention.output.dense."},
+    {"norm2.", "layernorm_after."},
+    {"mlp.fc1.", "intermediate.dense."},
+    {"mlp.fc2.", "output.dense."}};
+constexpr std::pair<std::string_view, std::string_view> kOutside[] = {
+    {"cls_token", "embeddings.cls_token"},
+    {"pos_embed", "embeddings.position_embeddings"},
+    {"patch_embed.proj.", "embeddings.patch_embeddings.projection."},
+    {"norm.", "layernorm."},
+    {"head.", "classifier."}};
+
+// The name with what it begins with in place of ours; the name where that is in no row.
+template <class Rows>
+std::string renamed(std::string_view name, const Rows& rows) {
+  for (const auto& [ours, theirs] : rows) {
+    if (name.starts_with(ours)) return fmt::format("{}{}", theirs, name.substr(ours.size()));
+  }
+  return std::string(name);
+}
+
+std::vector<std::string> hugging_face_names(const std::string& name) {
+  constexpr std::string_view kBlocks = "blocks.", kJoined = "attn.qkv.";
+  if (!name.starts_with(kBlocks)) return {renamed(name, kOutside)};
+  const std::size_t dot = name.find('.', kBlocks.size());
+  const std::string layer =
+                        fmt::format("encoder.layer.{}.", name.substr(kBlocks.size(), dot - kBlocks.size())),
+                    part = name.substr(dot + 1);
+  if (!part.starts_with(kJoined)) return {layer + renamed(part, kInLayer)};
+  std::vector<std::string> names;
+  for (const char* one : {"query", "key", "value"})
+    names.push_back(fmt::format("{}attention.attention.{}.{}", layer, one, part.substr(kJoined.size())));
+  return names;
+}
+
+constexpr PublishedLayout kHuggingFace{
+    .model = "ViT",
+    .prefix = "vit.",
+    .is_left_out = [](std::string_view name) { return name.find("pooler.dense.") != std::string_view::npos; },
+    .is_behind_prefix = [](std::string_view name) { return !name.starts_with("head"); },
+    .parts = hugging_face_names,
+    .may_lack = kLayout.may_lack,
+    .by = "timm",
+    .type = "vit"};
+constexpr double kTimmsEpsilon = 1e-6;
+
 // By which other ViTs are known.
 struct OtherVit {
   const char* tensor;
@@ -31,8 +80,7 @@ constexpr OtherVit kOthers[] = {
     {"blocks.0.attn.q_norm.weight", "norms of queries and keys"},
     {"blocks.0.mlp.fc1_g.weight", "gated MLPs"},
     {"norm_pre.weight", "a norm before its layers, as CLIP has"},
-    {"attn_pool.latent", "a head that attends (global_pool map)"},
-    {"fc_norm.weight", "a head that reads the mean of the patches (global_pool avg)"}};
+    {"attn_pool.latent", "a head that attends (global_pool map)"}};
 constexpr std::int64_t kHeadWidth = 64, kMostLayers = 1000;
 
 const std::vector<std::int64_t>& shape_of(const PublishedTensors& tensors, const std::string& name,
@@ -43,8 +91,15 @@ const std::vector<std::int64_t>& shape_of(const PublishedTensors& tensors, const
   return shape;
 }
 
+// Whether the files of a folder are those of transformers.
+bool is_hugging_face(const std::string& path) {
+  if (!PublishedConfig::is_beside(path)) return false;
+  return PublishedConfig(PublishedConfig::beside(path)).text("model_type") == "vit";
+}
+
 bool is_vit(const std::string& path) {
-  return has_published_tensors(path, {"patch_embed.proj.weight", "blocks.0.attn.qkv.weight"});
+  return is_hugging_face(path) ||
+         has_published_tensors(path, {"patch_embed.proj.weight", "blocks.0.attn.qkv.weight"});
 }
 
 // Throws for one that this ViT is not.
@@ -55,9 +110,15 @@ void refuse_others(const PublishedTensors& tensors) {
     if (tensors.find(other.tensor).entry != nullptr)
       throw RunError(fmt::format("{}: is a ViT with {}, {}", tensors.path(), other.has, kInstead));
   }
-  for (const char* needed : {"cls_token", "pos_embed"}) {
-    if (tensors.find(needed).entry == nullptr)
-      throw RunError(fmt::format("{}: is a ViT without {}, {}", tensors.path(), needed, kInstead));
+  if (tensors.find("pos_embed").entry == nullptr)
+    throw RunError(fmt::format("{}: is a ViT without pos_embed, {}", tensors.path(), kInstead));
+  const bool has_token = tensors.find("cls_token").entry != nullptr,
+             reads_mean = tensors.find("fc_norm.weight").entry != nullptr;
+  if (has_token == reads_mean) {
+    throw RunError(fmt::format("{}: is a ViT {}, {}", tensors.path(),
+                               has_token ? "with a class token whose head reads the mean of the patches"
+                                         : "with neither a class token nor a head of their mean (fc_norm)",
+                               kInstead));
   }
 }
 
@@ -66,10 +127,15 @@ std::int64_t heads_beside(const std::string& path) {
   const std::string beside = PublishedConfig::beside(path);
   if (!PublishedConfig::is_beside(path)) return 0;
   const PublishedConfig config(beside);
-  config.expect("global_pool", {"token", ""});
+  config.expect("global_pool", {"token", "", "avg"});
   if (!config.has("model_args")) return 0;
   const PublishedConfig sizes(beside + ": model_args", config.json()["model_args"]);
   return sizes.has("num_heads") ? sizes.size("num_heads") : 0;
+}
+
+// How many tokens stand before the patches.
+int tokens_before(bool distilled, bool mean_pooled) {
+  return mean_pooled ? 0 : distilled ? 2 : 1;
 }
 
 std::int64_t usual_heads(std::int64_t channels) {
@@ -77,8 +143,10 @@ std::int64_t usual_heads(std::int64_t channels) {
 }
 
 std::string remark_on_vit(const std::string& path, const ModelConfig& model) {
-  std::string remark =
-      PublishedTensors(path).find("head.weight").entry == nullptr ? std::string(kNoHead) : "";
+  const bool says_heads = is_hugging_face(path);
+  const char* head = says_heads ? "classifier.weight" : "head.weight";
+  std::string remark = PublishedTensors(path).find(head).entry == nullptr ? kNoHead : "";
+  if (says_heads) return remark;
   if (heads_beside(path) > 0 || model.integer("heads") != usual_heads(model.integer("embedding")))
     return remark;
   return (remark.empty() ? "" : remark + "; ") +
@@ -87,12 +155,39 @@ std::string remark_on_vit(const std::string& path, const ModelConfig& model) {
              model.integer("heads"), model.integer("embedding") / model.integer("heads"));
 }
 
+ModelConfig read_hugging_face(const std::string& path, const PublishedTensors& tensors) {
+  const PublishedConfig config(PublishedConfig::beside(path));
+  constexpr std::int64_t kSide = 224, kUsualPatch = 16, kColours = 3;
+  const auto size = [&](const char* key, std::int64_t otherwise) {
+    return config.has(key) ? config.size(key) : otherwise;
+  };
+  ModelConfig model = families().config("vit");
+  const std::int64_t width = config.size("hidden_size");
+  model.set("layers", config.size("num_hidden_layers"));
+  model.set("heads", config.size("num_attention_heads"));
+  model.set("embedding", width);
+  model.set("patch", size("patch_size", kUsualPatch));
+  model.set("epsilon", config.positive("layer_norm_eps", 1e-12));
+  model.channels = static_cast<int>(size("num_channels", kColours));
+  model.height = model.width = static_cast<int>(size("image_size", kSide));
+  config.expect("intermediate_size", {4 * width});
+  config.expect("hidden_act", {"gelu"});
+  config.expect("qkv_bias", {true});
+  const SafetensorsEntry* head = tensors.find("classifier.weight").entry;
+  model.classes = head == nullptr || head->shape.empty()
+                      ? kStandInClasses
+                      : static_cast<int>(std::clamp<std::int64_t>(head->shape[0], 0, 1 << 30));
+  return model;
+}
+
 ModelConfig read_vit(const std::string& path) {
   const PublishedTensors tensors(path);
+  if (is_hugging_face(path)) return read_hugging_face(path, tensors);
   refuse_others(tensors);
   const std::vector<std::int64_t> patch = shape_of(tensors, "patch_embed.proj.weight", 4);
-  const bool distilled = tensors.find("dist_token").entry != nullptr;
-  const std::int64_t patches = shape_of(tensors, "pos_embed", 3)[1] - (distilled ? 2 : 1);
+  const bool distilled = tensors.find("dist_token").entry != nullptr,
+             mean_pooled = tensors.find("cls_token").entry == nullptr;
+  const std::int64_t patches = shape_of(tensors, "pos_embed", 3)[1] - tokens_before(distilled, mean_pooled);
   const auto across = static_cast<std::int64_t>(std::lround(std::sqrt(static_cast<double>(patches))));
   if (across * across != patches) {
     throw RunError(fmt::format("{}: pos_embed has {} positions of patches, which are no square",
@@ -110,6 +205,7 @@ ModelConfig read_vit(const std::string& path) {
   model.channels = static_cast<int>(patch[1]);
   model.height = model.width = static_cast<int>(across * patch[2]);
   model.set("distilled", distilled);
+  model.set("mean_pooled", mean_pooled);
   model.classes = tensors.find("head.weight").entry == nullptr
                       ? kStandInClasses
                       : static_cast<int>(shape_of(tensors, "head.weight", 2)[0]);
@@ -117,7 +213,27 @@ ModelConfig read_vit(const std::string& path) {
 }
 
 void load_vit(const std::string& path, ModelMemory& memory) {
-  load_published(PublishedTensors(path), kLayout, memory);
+  load_published(PublishedTensors(path), is_hugging_face(path) ? kHuggingFace : kLayout, memory);
+}
+
+void save_hugging_face(const WeightSource& weights, const ModelConfig& m, std::int64_t side,
+                       std::int64_t classes, const std::string& folder, Device& device) {
+  Json written = {{"architectures", {"ViTForImageClassification"}},
+                  {"model_type", "vit"},
+                  {"num_labels", classes},
+                  {"image_size", side},
+                  {"patch_size", m.integer("patch")},
+                  {"num_channels", m.channels},
+                  {"hidden_size", m.integer("embedding")},
+                  {"num_hidden_layers", m.integer("layers")},
+                  {"num_attention_heads", m.integer("heads")},
+                  {"intermediate_size", 4 * m.integer("embedding")},
+                  {"layer_norm_eps", m.number("epsilon")},
+                  {"hidden_act", "gelu"},
+                  {"qkv_bias", true},
+                  {"torch_dtype", "float32"}};
+  add_id2label(weights.facts(), classes, written);
+  save_published(weights, kHuggingFace, written, folder, device);
 }
 
 // timm's names of what it makes of model_args; one of them is as good as another.
@@ -129,8 +245,16 @@ void save_vit(const WeightSource& weights, const ModelConfig& config, const std:
     if (t.name == "pos_embed") positions = t.shape[1];
     if (t.name == "head.bias") classes = t.shape[0];
   }
-  const bool distilled = m.flag("distilled");
-  const auto across = std::lround(std::sqrt(static_cast<double>(positions - (distilled ? 2 : 1))));
+  const bool distilled = m.flag("distilled"), mean_pooled = m.flag("mean_pooled");
+  const auto across =
+      std::lround(std::sqrt(static_cast<double>(positions - tokens_before(distilled, mean_pooled))));
+  const PublishedFacts facts = weights.facts();
+  if (!facts.files.empty() && is_hugging_face(facts.files))
+    return save_hugging_face(weights, m, across * m.integer("patch"), classes, folder, device);
+  if (m.number("epsilon") != kTimmsEpsilon) {
+    throw UsageError(fmt::format("{}: model.epsilon = {}: timm's ViT has {}; export without --hf",
+                                 weights.path(), m.number("epsilon"), kTimmsEpsilon));
+  }
   Json written = {{"architecture", distilled ? "deit_base_distilled_patch16_224" : "vit_base_patch16_224"},
                   {"num_classes", classes},
                   {"model_args",
@@ -139,8 +263,12 @@ void save_vit(const WeightSource& weights, const ModelConfig& config, const std:
                     {"embed_dim", m.integer("embedding")},
                     {"depth", m.integer("layers")},
                     {"num_heads", m.integer("heads")}}}};
-  add_label_names(weights.facts(), classes, written);
-  add_pixels(weights.facts(), classes, written);
+  if (mean_pooled) {
+    written["global_pool"] = written["model_args"]["global_pool"] = "avg";
+    written["model_args"]["class_token"] = false;
+  }
+  add_label_names(facts, classes, written);
+  add_pixels(facts, classes, written);
   save_published(weights, kLayout, written, folder, device);
 }
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Makes resnet_basic.safetensors, resnet_bottleneck.safetensors and resnet_expected.safetensors: two narrow ResNets
-with random parameters, made of torchvision's blocks by its own code, and what PyTorch computes with them in fp32:
+"""Makes resnet_basic.safetensors, resnet_bottleneck.safetensors, resnet_wide_deep.safetensors and resnet_expected.safetensors:
+two narrow ResNets with random parameters, made of torchvision's blocks by its own code, and timm's resnet-d with wide bottlenecks, and what PyTorch computes with them in fp32:
 logits in evaluation and in training, the mean cross-entropy, some of its gradients, and a running mean and variance
 after one training batch. Parameters are numbers that fp16 holds; images are a formula (see `images`).
-Needs PyTorch and torchvision (pip install torchvision). usage: make_resnet_fixtures.py OUTDIR"""
+Needs PyTorch, torchvision and timm. usage: make_resnet_fixtures.py OUTDIR"""
 import json
 import struct
 import sys
@@ -16,6 +16,10 @@ from torchvision.models.resnet import BasicBlock, Bottleneck, ResNet
 CLASSES, IMAGES = 5, 3
 GRADIENTS = ("conv1.weight", "layer3.0.bn1.bias", "layer2.0.conv2.weight", "layer2.0.downsample.0.weight",
              "layer2.0.downsample.1.weight", "layer4.0.conv1.weight", "layer4.0.bn2.weight", "fc.weight", "fc.bias")
+
+
+DEEP = ("conv1.0.weight", "conv1.4.bias", "conv1.6.weight", "layer2.0.downsample.1.weight", "layer1.0.downsample.2.bias",
+        "layer3.0.bn1.bias", "layer2.0.conv2.weight", "layer4.0.bn2.weight", "fc.weight")
 
 
 def save(path, tensors):
@@ -31,6 +35,21 @@ def save(path, tensors):
         file.write(struct.pack("<Q", len(text)) + text + data)
 
 
+def drawn(model):
+    for name, t in model.state_dict().items():
+        if t.dtype == torch.float32:
+            start = 1.0 if t.dim() == 1 and not name.endswith(("bias", "mean")) else 0.0
+            scale = 0.2 if t.dim() == 1 else (2 / t[0].numel()) ** 0.5
+            t.copy_((start + scale * torch.randn(t.shape).clamp(-2, 2)).half().float())
+    return model
+
+
+def wide_deep():
+    from timm.models.resnet import Bottleneck, ResNet
+    return drawn(ResNet(Bottleneck, (1, 1, 1, 1), num_classes=CLASSES, stem_type="deep", stem_width=1, avg_down=True,
+                        channels=(2, 4, 8, 16), base_width=128))
+
+
 def network(block, width, small_stem):
     """torchvision's ResNet with a block a stage and fewer channels, which its constructor has no setting for."""
     model = ResNet.__new__(ResNet)
@@ -44,12 +63,7 @@ def network(block, width, small_stem):
         layer = model._make_layer(block, width << stage, 1, stride=1 if stage == 0 else 2)
         setattr(model, f"layer{stage + 1}", layer)
     model.avgpool, model.fc = nn.AdaptiveAvgPool2d(1), nn.Linear((width << 3) * block.expansion, CLASSES)
-    for name, t in model.state_dict().items():
-        if t.dtype == torch.float32:
-            start = 1.0 if t.dim() == 1 and not name.endswith(("bias", "mean")) else 0.0
-            scale = 0.2 if t.dim() == 1 else (2 / t[0].numel()) ** 0.5
-            t.copy_((start + scale * torch.randn(t.shape).clamp(-2, 2)).half().float())
-    return model
+    return drawn(model)
 
 
 def images(side):
@@ -60,9 +74,9 @@ def images(side):
 def main(folder):
     torch.manual_seed(1)
     expected = {}
-    for kind, block, width, small_stem, side in (("basic", BasicBlock, 2, True, 16),
-                                                 ("bottleneck", Bottleneck, 1, False, 64)):
-        model, x, labels = network(block, width, small_stem), images(side), torch.arange(IMAGES) % CLASSES
+    for kind, make, side in (("basic", lambda: network(BasicBlock, 2, True), 16),
+                             ("bottleneck", lambda: network(Bottleneck, 1, False), 64), ("wide_deep", wide_deep, 64)):
+        model, x, labels = make(), images(side), torch.arange(IMAGES) % CLASSES
         half = {k: v.half() if v.dtype == torch.float32 else v.clone() for k, v in model.state_dict().items()}
         save(f"{folder}/resnet_{kind}.safetensors", half)
         expected[f"{kind}.eval"] = model.eval()(x)
@@ -71,7 +85,7 @@ def main(folder):
         loss.backward()
         expected[f"{kind}.loss"] = loss.reshape(1)
         gradients = dict(model.named_parameters())
-        for name in GRADIENTS:
+        for name in GRADIENTS if kind != "wide_deep" else DEEP:
             expected[f"{kind}.gradient.{name}"] = gradients[name].grad
         for name in ("layer3.0.bn1.running_mean", "layer3.0.bn1.running_var"):
             expected[f"{kind}.after.{name}"] = model.state_dict()[name]

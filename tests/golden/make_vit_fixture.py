@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Makes vit_tiny.safetensors and vit_tiny_expected.safetensors, and the same of deit_tiny, which has a distillation token: a small ViT of timm's with random parameters, and what
+"""Makes vit_tiny.safetensors and vit_tiny_expected.safetensors, and the same of deit_tiny, which has a distillation token, and of vit_mean_tiny, which has no class token: a small ViT of timm's with random parameters, and what
 PyTorch computes with it in fp32: logits, the mean cross-entropy and some of its gradients. Parameters are numbers that
 fp16 holds; images are those of make_resnet_fixtures.py. Needs PyTorch and timm (pip install timm).
 usage: make_vit_fixture.py OUTDIR"""
 import sys
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -37,3 +38,5 @@ def make(name, made, folder, gradients_of):
 if __name__ == "__main__":
     make("vit_tiny", VisionTransformer, sys.argv[1], GRADIENTS)
     make("deit_tiny", VisionTransformerDistilled, sys.argv[1], (*GRADIENTS, "dist_token", "head_dist.weight"))
+    make("vit_mean_tiny", partial(VisionTransformer, class_token=False, global_pool="avg"), sys.argv[1],
+         (*(name.replace("norm.bias", "fc_norm.bias") for name in GRADIENTS[1:]), "fc_norm.weight"))

@@ -89,12 +89,15 @@ struct ResNetCase {
   int width;
   bool small_stem;
   int side;
+  int widen = 1;
+  bool deep = false;
   std::string path() const {
     return std::string(LPMM_SOURCE_DIR "/tests/golden/resnet_") + kind + ".safetensors";
   }
 };
 constexpr ResNetCase kBasic{"basic", "resnet18", 2, true, 16},
-    kBottleneck{"bottleneck", "resnet50", 1, false, 64};
+    kBottleneck{"bottleneck", "resnet50", 1, false, 64},
+    kWideDeep{"wide_deep", "resnet50", 2, false, 64, 2, true};
 
 ModelConfig config_of_resnet(const ResNetCase& of) {
   ModelConfig config = resnet_torchvision().read(of.path());
@@ -102,6 +105,8 @@ ModelConfig config_of_resnet(const ResNetCase& of) {
   EXPECT_EQ(config.integer("width"), of.width);
   EXPECT_EQ(config.integers("blocks"), (std::vector<std::int64_t>{1, 1, 1, 1}));
   EXPECT_EQ(config.flag("small_stem"), of.small_stem);
+  EXPECT_EQ(config.flag("deep"), of.deep);
+  EXPECT_EQ(config.integer("widen"), of.widen);
   EXPECT_EQ(config.classes, 5);
   config.height = config.width = of.side;
   return config;
@@ -109,7 +114,7 @@ ModelConfig config_of_resnet(const ResNetCase& of) {
 
 TEST(ImagenetResNet, ComputesWhatTorchvisionDoes) {
   const SafetensorsFile expected(LPMM_SOURCE_DIR "/tests/golden/resnet_expected.safetensors");
-  for (const ResNetCase& of : {kBasic, kBottleneck}) {
+  for (const ResNetCase& of : {kBasic, kBottleneck, kWideDeep}) {
     SCOPED_TRACE(of.kind);
     const std::string prefix = std::string(of.kind) + ".";
     PublishedImages tiny(resnet_torchvision(), of.path(), config_of_resnet(of), "cpu");
@@ -130,7 +135,7 @@ TEST(ImagenetResNet, ComputesWhatTorchvisionDoes) {
 
 TEST(ImagenetResNet, ComputesTheSameOnTheEmulatedDevice) {
   const SafetensorsFile expected(LPMM_SOURCE_DIR "/tests/golden/resnet_expected.safetensors");
-  for (const ResNetCase& of : {kBasic, kBottleneck}) {
+  for (const ResNetCase& of : {kBasic, kBottleneck, kWideDeep}) {
     SCOPED_TRACE(of.kind);
     const std::string prefix = std::string(of.kind) + ".";
     PublishedImages tiny(resnet_torchvision(), of.path(), config_of_resnet(of), "cuda-emulated");
@@ -140,7 +145,7 @@ TEST(ImagenetResNet, ComputesTheSameOnTheEmulatedDevice) {
 }
 
 TEST(ImagenetResNet, GoesOutAsItCameIn) {
-  for (const ResNetCase& of : {kBasic, kBottleneck})
+  for (const ResNetCase& of : {kBasic, kBottleneck, kWideDeep})
     expect_round_trip(resnet_torchvision(), of.path(), config_of_resnet(of));
 }
 

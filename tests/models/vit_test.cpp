@@ -4,6 +4,8 @@
 
 #include <map>
 
+#include "lpmm/program/ops/sequence/grid_positions.h"
+#include "lpmm/run/stored_weights.h"
 #include "models/families.h"
 #include "models/published/layouts.h"
 #include "tests/models/parameters.h"
@@ -86,6 +88,23 @@ TEST(Vit, ADistilledOneComputesWhatTimmDoes) {
   expect_round_trip(vit_timm(), path, config);
 }
 
+TEST(Vit, OneWithoutAClassTokenComputesWhatTimmDoes) {
+  const std::string path = LPMM_SOURCE_DIR "/tests/golden/vit_mean_tiny.safetensors";
+  ModelConfig config = vit_timm().read(path);
+  EXPECT_TRUE(config.flag("mean_pooled"));
+  config.set("heads", 2);
+  for (const char* device : {"cpu", "cuda-emulated"}) {
+    PublishedImages tiny(vit_timm(), path, config, device);
+    const SafetensorsFile expected(LPMM_SOURCE_DIR "/tests/golden/vit_mean_tiny_expected.safetensors");
+    tiny.expect_logits(published_values(expected, "logits"));
+    tiny.train(published_values(expected, "loss")[0]);
+    if (std::string_view(device) == "cpu") {
+      EXPECT_EQ(tiny.expect_gradients(expected, "gradient."), 9);
+    }
+  }
+  expect_round_trip(vit_timm(), path, config);
+}
+
 // DINO, MAE: a head of zeros stands in, and the rest is read.
 TEST(Vit, ABackboneWithoutAHeadIsRead) {
   const Scratch scratch;
@@ -144,6 +163,56 @@ TEST(Vit, SaysWhichHeadsItAssumes) {
   const ModelConfig again = vit_timm().read(scratch / "out");
   EXPECT_EQ(again.integer("heads"), 2);
   EXPECT_EQ(vit_timm().remark(scratch / "out", again), "");
+}
+
+// What timm.layers.resample_abs_pos_embed makes of the same table: the first and a later channel.
+TEST(Vit, PositionsAreResampledAsTimmDoes) {
+  const std::pair<std::int64_t, std::pair<std::int64_t, Floats>> cases[] = {
+      {4, {6, {-1.032895F, -1.074013F, -0.987906F, -0.738777F, -0.854532F, -0.082324F}}},
+      {5, {3, {-0.848166F, -0.559615F, -0.293927F, 0.02822F, 0.313136F, -0.353846F}}}};
+  const std::pair<float, float> last[] = {{-1.098014F, 1.106908F}, {-0.184941F, 0.364734F}};
+  for (std::size_t i = 0; i < std::size(cases); ++i) {
+    const auto& [from, wanted] = cases[i];
+    const auto& [to, begin] = wanted;
+    Floats table = {7, 9};
+    for (std::int64_t y = 0; y < from; ++y) {
+      for (std::int64_t x = 0; x < from; ++x) {
+        for (std::int64_t c = 0; c < 2; ++c)
+          table.push_back(static_cast<float>((x * x + 3 * y + 5 * c * x) % 17 - 8) / 8);
+      }
+    }
+    const auto grid = resampled_grid({1, 1 + from * from, 2}, {1, 1 + to * to, 2});
+    ASSERT_TRUE(grid);
+    EXPECT_EQ(grid->first, 1);
+    const Floats got = resample_positions(*grid, table);
+    ASSERT_EQ(std::ssize(got), 2 * (1 + to * to));
+    EXPECT_EQ(got[0], 7);
+    EXPECT_EQ(got[1], 9);
+    for (std::size_t k = 0; k < begin.size(); ++k)
+      EXPECT_NEAR(got[2 + k], begin[k], 2e-6) << from << " " << k;
+    EXPECT_NEAR(got[got.size() - 2], last[i].first, 2e-6);
+    EXPECT_NEAR(got.back(), last[i].second, 2e-6);
+  }
+  EXPECT_FALSE(resampled_grid({1, 17, 8}, {1, 18, 8}));
+  EXPECT_FALSE(resampled_grid({1, 17, 8}, {1, 26, 4}));
+}
+
+// A run for larger pictures begins with them.
+TEST(Vit, PicturesOfAnotherSizeStartFromResampledPositions) {
+  const PublishedImages in(vit_timm(), kTinyVit, tiny_vit(), "cpu");
+  const Scratch scratch;
+  RunConfig config;
+  config.train.init = save_checkpoint(scratch / "c", 0, "vit", in.memory, in.buffers, {{"x", 1}}, 0);
+  config.model = tiny_vit();
+  config.model.height = config.model.width = 24;
+  const auto model = make_model(config.model);
+  ModelMemory memory(model->tensors(), make_policy("fp32"), {}, 1, 1, *in.device);
+  Buffers none({}, *in.device);
+  EXPECT_TRUE(set_initial_parameters(config, *model, memory, none).drawn.empty());
+  Floats before(std::size_t{17} * 8), after(std::size_t{37} * 8);
+  in.memory.decode(in.memory.find("pos_embed"), 0, before);
+  memory.decode(memory.find("pos_embed"), 0, after);
+  EXPECT_EQ(after, resample_positions(*resampled_grid({1, 17, 8}, {1, 37, 8}), before));
 }
 
 TEST(Vit, WhatDoesNotFitIsNamed) {

@@ -58,7 +58,9 @@ class ModelFolder : public ProgramTest {
 TEST_F(ModelFolder, AnUnknownFileAndAnUnknownKeyAreNamed) {
   for (const std::string name :
        {"llama_tiny", "qwen2_tiny", "qwen3_tiny", "smollm3_tiny", "bert_tiny", "roberta_tiny",
-        "distilbert_tiny", "marian_tiny", "gpt2_tiny", "vit_tiny", "resnet_basic"}) {
+        "distilbert_tiny", "xlm-roberta_tiny", "phi3_tiny", "olmo2_tiny", "granite_tiny", "gpt2_wide_tiny",
+        "vit_transformers_tiny", "resnet_transformers_tiny", "marian_tiny", "gpt2_tiny", "vit_tiny",
+        "resnet_basic"}) {
     const json type = name == "gpt2_tiny" ? json{{"model_type", "gpt2"}, {"n_head", 2}} : json::object();
     const std::string known = import(published(name, type), name + "_known");
     EXPECT_EQ(known.find("not used"), std::string::npos) << known;
