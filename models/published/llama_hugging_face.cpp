@@ -6,6 +6,7 @@
 
 #include "lpmm/base/error.h"
 #include "models/families.h"
+#include "models/published/folder.h"
 #include "models/published/published.h"
 
 namespace lpmm {
@@ -50,6 +51,7 @@ void read_rotary(const PublishedConfig& config, ModelConfig& model) {
   model.set("theta", config.positive("rope_theta", 1e4));
   if (!config.has(key)) return;
   const PublishedConfig rope(fmt::format("{}: {}", config.path(), key), config.json()[key]);
+  rope.expect("partial_rotary_factor", {1.0, nullptr});
   model.set("theta", rope.positive("rope_theta", model.number("theta")));
   const char* said = rope.has("rope_type") ? "rope_type" : "type";
   const std::string type = rope.text(said);
@@ -102,6 +104,10 @@ ModelConfig read_llama(const std::string& path) {
   config.expect("mlp_bias", {false, nullptr});
   config.expect("partial_rotary_factor", {1.0});
   config.expect("use_sliding_window", {false});
+  if (config.text("model_type") != kMistral.type) {
+    const Json all_see_all(static_cast<std::size_t>(model.integer("layers")), "full_attention");
+    config.expect("layer_types", {nullptr, all_see_all});
+  }
   config.expect("quantization_config", {nullptr});
   read_rotary(config, model);
   return model;
@@ -128,12 +134,13 @@ Json rotary_of(const ModelConfig& model) {
 void save_llama(const WeightSource& weights, const ModelConfig& config, const std::string& folder,
                 Device& device) {
   const ModelConfig m = complete(config);
-  const int nope_every = m.integer("nope_every");
-  const Kind& kind = m.flag("qkv_bias")        ? kQwen2
-                     : m.flag("qk_norm")       ? kQwen3
-                     : nope_every > 0          ? kSmol
-                     : m.integer("window") > 0 ? kMistral
-                                               : kLlama;
+  const int nope_every = m.integer("nope_every"), window = m.integer("window");
+  const bool is_mistral = window > 0 || kept_type(weights.facts()) == kMistral.type;
+  const Kind& kind = m.flag("qkv_bias")  ? kQwen2
+                     : m.flag("qk_norm") ? kQwen3
+                     : nope_every > 0    ? kSmol
+                     : is_mistral        ? kMistral
+                                         : kLlama;
   const int heads = m.integer("heads"), kv_heads = m.integer("kv_heads"),
             head_width = m.integer("head_width");
   Json written = {{"architectures", {kind.architecture}},
@@ -159,7 +166,7 @@ void save_llama(const WeightSource& weights, const ModelConfig& config, const st
     written[kRopeLayers] = rope_layers(m.integer("layers"), nope_every);
     written["pad_token_id"] = nullptr;  // else one beyond small vocabularies
   }
-  if (m.integer("window") > 0) written[kWindow] = m.integer("window");
+  if (&kind == &kMistral) written[kWindow] = window > 0 ? Json(window) : Json();
   save_published(weights, kLayout, written, folder, device);
 }
 

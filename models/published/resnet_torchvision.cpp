@@ -29,7 +29,17 @@ bool is_resnet(const std::string& path) {
   return has_published_tensors(path, {"layer1.0.conv1.weight", "fc.weight"});
 }
 
+// What timm makes of the same tensors by other arithmetic.
+void refuse_other_resnets(const std::string& path) {
+  if (!PublishedConfig::is_beside(path)) return;
+  const PublishedConfig config(PublishedConfig::beside(path));
+  config.expect_timm("resnet", "avg");
+  const std::string name = config.text("architecture");
+  if (name.starts_with("resnetblur") || name.starts_with("resnetaa")) config.expect("architecture", {});
+}
+
 ModelConfig read_resnet(const std::string& path) {
+  refuse_other_resnets(path);
   const PublishedTensors tensors(path);
   constexpr std::int64_t kMostBlocks = 100;
   std::vector<std::int64_t> blocks;
