@@ -114,6 +114,21 @@ std::string PublishedConfig::text(std::string_view key) const {
   return has(key) && at(key).is_string() ? at(key).get<std::string>() : "";
 }
 
+void PublishedConfig::expect_timm(std::string_view type, std::vector<Json> pooling) const {
+  constexpr const char *kArguments = "model_args", *kPooling = "global_pool";
+  pooling.emplace_back("");
+  expect(kPooling, pooling);
+  if (!has(kArguments)) return;
+  const PublishedConfig inside(fmt::format("{}: {}", path_, kArguments), json_[kArguments]);
+  pooling.emplace_back(nullptr);
+  inside.expect(kPooling, pooling);
+  for (const auto& [name, value] : inside.json().items()) {
+    if (find_key(publisher_of("timm"), type, fmt::format("{}.{}", kArguments, name)) == nullptr) {
+      inside.expect(name, {nullptr});
+    }
+  }
+}
+
 void PublishedConfig::expect(std::string_view key, const std::vector<Json>& known) const {
   const auto at = json_.find(key);
   if (at == json_.end() || std::find(known.begin(), known.end(), *at) != known.end()) return;

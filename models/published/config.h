@@ -39,6 +39,9 @@ class PublishedConfig {
   double positive(std::string_view key, double otherwise) const;  // and above 0
   bool flag(std::string_view key, bool otherwise) const;
   std::string text(std::string_view key) const;  // empty where there is none
+  // Throws for another pooling in front of the head than these, and for a key inside model_args, with
+  // which timm changes a model, that no row of its table names.
+  void expect_timm(std::string_view type, std::vector<Json> pooling) const;
   // Throws where the key is there with another value: what this program's model does not have.
   void expect(std::string_view key, const std::vector<Json>& known) const;
 

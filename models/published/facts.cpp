@@ -16,6 +16,7 @@ namespace {
 
 constexpr const char *kById = "id2label", *kToId = "label2id", *kInOrder = "label_names";
 constexpr const char* kGeneration = "generation_config.json";
+constexpr std::uint64_t kLongestConfig = 1 << 26;
 
 // What a class is called that nobody named.
 bool is_placeholder(const Json& names) {
@@ -26,11 +27,19 @@ bool is_placeholder(const Json& names) {
 
 // The names as a list, in their order.
 Json names_in_order(const PublishedConfig& config) {
+  const auto expect = [&](const char* key, bool is_good, const char* what) {
+    if (!is_good)
+      throw RunError(
+          fmt::format("{}: {} is {}, expected {}", config.path(), key, config.json()[key].dump(), what));
+  };
   Json names = Json::array();
-  if (config.has(kInOrder) && config.json()[kInOrder].is_array()) return config.json()[kInOrder];
-  if (!config.has(kById) || !config.json()[kById].is_object() || is_placeholder(config.json()[kById])) {
-    return names;
+  if (config.has(kInOrder)) {
+    expect(kInOrder, config.json()[kInOrder].is_array(), "a list of names");
+    return config.json()[kInOrder];
   }
+  if (!config.has(kById)) return names;
+  expect(kById, config.json()[kById].is_object(), "an object with a name for each number");
+  if (is_placeholder(config.json()[kById])) return names;
   const Json& by_id = config.json()[kById];
   for (std::size_t i = 0; i < by_id.size(); ++i) {
     const auto name = by_id.find(std::to_string(i));
@@ -69,6 +78,11 @@ ReadFacts read_published_facts(const std::string& path, const ModelConfig& model
     const PublishedConfig config(PublishedConfig::beside(path));
     facts.classes = class_names(config, model.classes);
     tokens = config.json();
+    const Json said = read_json(config.path(), kLongestConfig);
+    for (const char* name : {kBeginToken, kEndToken, kPadToken}) {
+      // What its library would take counts only where it is a token of this model.
+      if (!said.contains(name) && tokens.contains(name) && tokens[name] >= vocabulary) tokens.erase(name);
+    }
   }
   const fs::path generation = fs::path(published_folder(path)) / kGeneration;
   std::error_code error;

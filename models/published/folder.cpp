@@ -5,16 +5,19 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "lpmm/base/terminal.h"
+#include "lpmm/base/text.h"
 #include "lpmm/data/tokenizer.h"
 #include "lpmm/data/tokenizers/sentence_piece/fairseq.h"
 #include "lpmm/files/files.h"
 #include "lpmm/run/beside/model_files.h"
 #include "lpmm/run/beside/picture_frame.h"
 #include "models/published/config.h"
+#include "models/published/published.h"
 #include "models/published/type.h"
 
 namespace lpmm {
@@ -56,15 +59,23 @@ std::vector<std::string> files_in(const fs::path& folder, const Publisher& publi
 }
 
 bool has_inner_keys(const Publisher& publisher, std::string_view type, const std::string& key) {
-  return std::ranges::any_of(
-      publisher.keys, [&](const KeyRow& row) { return is_of(row, type) && row.key.starts_with(key + "."); });
+  return std::ranges::any_of(publisher.keys, [&](const KeyRow& row) {
+    const std::size_t dot = row.key.find('.');
+    return is_of(row, type) && dot != std::string_view::npos && matches_pattern(row.key.substr(0, dot), key);
+  });
+}
+
+// The row of a key inside of what `before` names; one that looks like an inner key is none.
+const KeyRow* row_of(const Publisher& publisher, std::string_view type, const std::string& before,
+                     const std::string& name) {
+  return name.find('.') == std::string::npos ? find_key(publisher, type, before + name) : nullptr;
 }
 
 void name_unused_keys(const Publisher& publisher, std::string_view type, const Json& json,
                       const std::string& before, std::vector<std::string>& names) {
   for (const auto& [name, value] : json.items()) {
     const std::string key = before + name;
-    const KeyRow* row = find_key(publisher, type, key);
+    const KeyRow* row = row_of(publisher, type, before, name);
     if (row == nullptr || row->use == Use::kUnused) {
       names.push_back(fmt::format("{}: {}", kConfig, key));
     } else if (value.is_object() && has_inner_keys(publisher, type, key)) {
@@ -101,7 +112,8 @@ void keep_vocabulary(const fs::path& from, const Publisher& publisher, const fs:
   for (const std::string& name : files_in(folder, publisher)) {
     const FileRow* row = find_file(publisher, name);
     const bool is_tokenizers = row != nullptr && row->with == Beside::kTokenizer;
-    if (is_tokenizers && (is_folder || is_setting(name))) copy_kept(folder / name, to / name);
+    if (is_tokenizers && row->use != Use::kWritten && (is_folder || is_setting(name)))
+      copy_kept(folder / name, to / name);
   }
   if (is_folder) return;
   copy_kept(from, to / standard_name(from));
@@ -115,22 +127,82 @@ Json merged(const Publisher& publisher, std::string_view type, const Json& origi
   Json out = Json::object();
   for (const auto& [name, value] : original.items()) {
     const std::string key = before + name;
-    const KeyRow* row = find_key(publisher, type, key);
+    const KeyRow* row = row_of(publisher, type, before, name);
     const auto said = written.find(name);
-    if (said != written.end() && (row == nullptr || row->use != Use::kKept)) {
+    // A size that is null follows from others, in its library as here.
+    const bool is_open = value.is_null() && row != nullptr && row->use == Use::kRead;
+    if (said != written.end() && (row == nullptr || row->use != Use::kKept) &&
+        !(is_open && said->is_number())) {
       const bool are_objects = value.is_object() && said->is_object();
       out[name] = are_objects && has_inner_keys(publisher, type, key)
                       ? merged(publisher, type, value, *said, key + ".")
                       : *said;
       continue;
     }
-    if (row == nullptr || row->use == Use::kUnused) continue;
-    if (row->use != Use::kWritten || value.is_null()) out[name] = value;
+    const Use use = row == nullptr ? Use::kKept : row->use;
+    if (use == Use::kRead || use == Use::kKept || (use == Use::kWritten && value.is_null()))
+      out[name] = value;
   }
   for (const auto& [name, value] : written.items()) {
     if (!out.contains(name)) out[name] = value;
   }
   return out;
+}
+
+// How many classes a config.json names, and how.
+std::pair<std::size_t, Json> classes_in(const Json& config) {
+  for (const char* key : {"id2label", "label_names"}) {
+    if (config.contains(key) && config[key].is_structured()) return {config[key].size(), config[key]};
+  }
+  for (const char* key : {"num_labels", "_num_labels", "num_classes"}) {
+    if (config.contains(key) && config[key].is_number_integer() && config[key] > 0)
+      return {config[key].get<std::size_t>(), nullptr};
+  }
+  return {0, nullptr};
+}
+
+// Where the classes are others now, what the original says of its own is no longer so.
+void forget_other_classes(Json& original, const Json& written) {
+  const auto [now, names] = classes_in(written);
+  const auto [then, old_names] = classes_in(original);
+  const bool are_same = now == then && (names.is_null() || old_names.is_null() || names == old_names);
+  if (now == 0 || then == 0 || are_same) return;
+  for (const char* key : {"id2label", "label2id", "num_labels", "_num_labels", "problem_type",
+                          "finetuning_task", "label_names", "label_descriptions"}) {
+    original.erase(key);
+    if (original.contains(kCfg) && original[kCfg].is_object()) original[kCfg].erase(key);
+  }
+}
+
+// Names the type of the weights in the kept config.json; a sentence where that named another.
+std::string keep_type(const std::string& path, const std::string& to) {
+  std::map<std::string, std::uint64_t> bytes;
+  const PublishedTensors tensors(path);
+  for (const PublishedTensors::Place& place : tensors.all()) bytes[place.entry->dtype] += place.entry->bytes;
+  const StoredType* most = &full_type();
+  std::uint64_t largest = 0;
+  for (const auto& [dtype, size] : bytes) {
+    if (size > largest && find_type(dtype) != nullptr) most = find_type(dtype);
+    largest = std::max(largest, size);
+  }
+  const fs::path file = fs::path(to) / kConfig;
+  std::error_code error;
+  Json config = fs::exists(file, error) ? read_json(file.string(), kLongest) : Json::object();
+  std::string sentence;
+  bool is_named = most == &full_type();  // which is taken where there is no name
+  for (const char* key : {"dtype", "torch_dtype"}) {
+    if (!config.contains(key) || !config[key].is_string()) continue;
+    const auto said = config[key].get<std::string>();
+    is_named = true;
+    if (find_type(said) == most) continue;
+    sentence = printable(fmt::format("{}: {} is {}, the weights are {}: so is an export without --type",
+                                     kConfig, key, said, most->theirs));
+    config[key] = most->theirs;
+  }
+  if (is_named && sentence.empty()) return "";
+  if (!is_named) config["torch_dtype"] = most->theirs;
+  write_text(file.string(), config.dump(2) + "\n");
+  return sentence;
 }
 
 std::string type_of(const Json& config, std::string_view otherwise) {
@@ -168,14 +240,25 @@ std::string unused_beside(const std::string& path, const Published& published) {
          (more == 0 ? "" : fmt::format(" and {} more", more));
 }
 
-std::string keep_published(const std::string& path, const std::string& vocabulary, const Published& published,
-                           int channels, const std::string& to) {
+std::string dropout_beside(const std::string& path, const Published& published) {
+  if (!PublishedConfig::is_beside(path)) return "";
+  const Json config = PublishedConfig(kConfig, read_json(PublishedConfig::beside(path), kLongest)).json();
+  std::vector<std::string> rates;
+  for (const auto& [name, value] : config.items()) {
+    const KeyRow* row = find_key(publisher_of(published.by), type_of(config, published.kinds), name);
+    const bool is_rate = row != nullptr && row->use == Use::kKept && name.find("drop") != std::string::npos;
+    if (is_rate && value.is_number() && value > 0)
+      rates.push_back(fmt::format("{} = {}", name, value.dump()));
+  }
+  return printable(fmt::format("{}", fmt::join(rates, ", ")));
+}
+
+std::vector<std::string> keep_published(const std::string& path, const std::string& vocabulary,
+                                        const Published& published, int channels, const std::string& to) {
   const Publisher& publisher = publisher_of(published.by);
   const fs::path from = published_folder(path);
   const bool is_usual = channels == std::ssize(publisher.mean) && publisher.deviation[0] > 0 &&
                         !read_pixels(from.string());  // which refuses files before anything is written
-  fs::remove_all(to);
-  make_folder(to);
   for (const std::string& name : files_in(from, publisher)) {
     const FileRow* row = find_file(publisher, name);
     if (row == nullptr || row->use == Use::kUnused) continue;
@@ -184,19 +267,27 @@ std::string keep_published(const std::string& path, const std::string& vocabular
     copy_kept(from / name, fs::path(to) / name);
   }
   if (!vocabulary.empty()) keep_vocabulary(vocabulary, publisher, to);
-  if (!is_usual) return "";
+  std::vector<std::string> sentences = {keep_type(path, to)};
+  if (sentences[0].empty()) sentences.clear();
+  if (!is_usual) return sentences;
   const std::vector<double> mean(std::begin(publisher.mean), std::end(publisher.mean)),
       deviation(std::begin(publisher.deviation), std::end(publisher.deviation));
   write_pixels(to, {mean, deviation});
-  return fmt::format(
+  sentences.push_back(fmt::format(
       "no file says how its pictures are normalised: by mean {} and deviation {}, as is usual for {} (edit "
-      "{}/{} where it is otherwise)",
-      fmt::join(mean, ", "), fmt::join(deviation, ", "), published.by, to, kPixelsFile);
+      "{}/{} of the run where it is otherwise)",
+      fmt::join(mean, ", "), fmt::join(deviation, ", "), published.by, kModelFiles, kPixelsFile));
+  return sentences;
+}
+
+std::string kept_type(const PublishedFacts& facts) {
+  return type_of(kept_config(facts), "");
 }
 
 Json with_kept_keys(const PublishedFacts& facts, const Publisher& publisher, std::string_view type,
                     Json written) {
-  const Json original = kept_config(facts);
+  Json original = kept_config(facts);
+  forget_other_classes(original, written);
   if (written.erase("torch_dtype") > 0) {  // since transformers 5 without torch
     const bool is_new = original.contains("dtype") && !original.contains("torch_dtype");
     written[is_new ? "dtype" : "torch_dtype"] = exported_type(facts).theirs;
@@ -204,12 +295,29 @@ Json with_kept_keys(const PublishedFacts& facts, const Publisher& publisher, std
   return merged(publisher, type_of(original, type), original, written, "");
 }
 
-void write_back(const PublishedFacts& facts, const Publisher& publisher, Beside with, const std::string& to) {
-  if (facts.files.empty()) return;
+std::vector<std::string> write_back(const PublishedFacts& facts, const Publisher& publisher, Beside with,
+                                    const std::string& to) {
+  std::vector<std::string> written;
+  if (facts.files.empty()) return written;
   for (const std::string& name : files_in(facts.files, publisher)) {
     const FileRow* row = find_file(publisher, name);
     if (row == nullptr || row->with != with || row->use == Use::kWritten) continue;
     copy_kept(fs::path(facts.files) / name, fs::path(to) / name);
+    written.push_back(name);
+  }
+  return written;
+}
+
+void remove_others(const PublishedFacts& facts, const Publisher& publisher,
+                   const std::vector<std::string>& written, const std::string& folder) {
+  for (const std::string& name : files_in(folder, publisher)) {
+    const FileRow* row = find_file(publisher, name);
+    const bool is_read = row != nullptr && (row->use == Use::kRead || row->with != Beside::kModel);
+    std::error_code error;
+    const bool is_kept = !facts.files.empty() && fs::exists(fs::path(facts.files) / name, error);
+    if (!is_read || is_kept || std::ranges::find(written, name) != written.end()) continue;
+    fs::remove(fs::path(folder) / name, error);
+    if (name.find('/') != std::string::npos) fs::remove((fs::path(folder) / name).parent_path(), error);
   }
 }
 

@@ -49,6 +49,14 @@ std::int64_t size_of(std::int64_t value, const std::string& where) {
 // Heads from config.json, and a refusal of what this GPT-2 does otherwise.
 void read_config(const PublishedConfig& config, ModelConfig& model) {
   const int embedding = model.integer("embedding");
+  for (const auto& [key, size] : {std::pair{"n_layer", model.integer("layers")},
+                                  {"n_embd", embedding},
+                                  {"n_positions", model.integer(kContext)},
+                                  {"vocab_size", model.integer(kVocabulary)}}) {
+    if (!config.has(key) || config.size(key) == size) continue;
+    throw RunError(
+        fmt::format("{}: {} is {}, the weights have {}", config.path(), key, config.size(key), size));
+  }
   const std::int64_t heads = config.size("n_head");
   if (embedding % heads != 0) {
     throw RunError(

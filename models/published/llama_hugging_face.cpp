@@ -8,6 +8,7 @@
 
 #include "lpmm/base/error.h"
 #include "models/families.h"
+#include "models/published/folder.h"
 #include "models/published/published.h"
 
 namespace lpmm {
@@ -78,8 +79,8 @@ void read_rotary(const PublishedConfig& config, ModelConfig& model) {
   model.set("theta", config.positive("rope_theta", 1e4));
   if (!config.has(key)) return;
   const PublishedConfig rope(fmt::format("{}: {}", config.path(), key), config.json()[key]);
-  model.set("theta", rope.positive("rope_theta", model.number("theta")));
   rope.expect("partial_rotary_factor", {1.0, nullptr});
+  model.set("theta", rope.positive("rope_theta", model.number("theta")));
   const char* said = rope.has("rope_type") ? "rope_type" : "type";
   const std::string type = rope.text(said);
   // Dynamic scaling begins behind the positions that the model has, which are all that there are here.
@@ -162,6 +163,10 @@ ModelConfig read_llama(const std::string& path) {
   config.expect(kActivation, {"silu", "swish", kGeglu});
   config.expect("partial_rotary_factor", {1.0});
   config.expect("use_sliding_window", {false});
+  if (config.text("model_type") != kMistral.type) {
+    const Json all_see_all(static_cast<std::size_t>(model.integer("layers")), "full_attention");
+    config.expect("layer_types", {nullptr, all_see_all});
+  }
   config.expect("quantization_config", {nullptr});
   read_rotary(config, model);
   return model;
@@ -198,8 +203,8 @@ Json rotary_of(const ModelConfig& model, const PublishedFacts& kept) {
   return scaling;
 }
 
-// The kind to export a model as, from what its layers have.
-const Kind& kind_for(const ModelConfig& m) {
+// The kind to export a model as, from what its layers have; `came_as`: the model_type that it came with.
+const Kind& kind_for(const ModelConfig& m, std::string_view came_as) {
   const bool is_scaled = m.number("embedding_scale") != 1 || m.number("residual_scale") != 1 ||
                          m.number("attention_scale") != 0 || m.number(kOurLogits) != 1;
   if (is_scaled) return kGranite;
@@ -208,7 +213,7 @@ const Kind& kind_for(const ModelConfig& m) {
   if (m.flag("qkv_bias") && !m.flag("o_bias")) return kQwen2;
   if (m.flag("qk_norm")) return kQwen3;
   if (m.integer("nope_every") > 0) return kSmol;
-  return m.integer("window") > 0 ? kMistral : kLlama;
+  return m.integer("window") > 0 || came_as == kMistral.type ? kMistral : kLlama;
 }
 
 void add_kind(const ModelConfig& m, const Kind& kind, Json& written) {
@@ -221,7 +226,8 @@ void add_kind(const ModelConfig& m, const Kind& kind, Json& written) {
   }
   if (&kind == &kSmol || &kind == &kPhi3 || &kind == &kOlmo2)
     written["pad_token_id"] = nullptr;  // else one beyond small vocabularies
-  if (m.integer("window") > 0) written[kWindow] = m.integer("window");
+  const int window = m.integer("window");
+  if (window > 0 || &kind == &kMistral) written[kWindow] = window > 0 ? Json(window) : Json();
   if (&kind != &kGranite) return;
   for (const Factor& factor : kFactors) written[factor.theirs] = m.number(factor.ours);
   written[kLogits] = 1 / m.number(kOurLogits);
@@ -233,7 +239,7 @@ void add_kind(const ModelConfig& m, const Kind& kind, Json& written) {
 void save_llama(const WeightSource& weights, const ModelConfig& config, const std::string& folder,
                 Device& device) {
   const ModelConfig m = complete(config);
-  const Kind& kind = kind_for(m);
+  const Kind& kind = kind_for(m, kept_type(weights.facts()));
   if (m.number("rope_magnitude") != 1 && !m.flag("rope_yarn")) {
     throw UsageError(
         fmt::format("{}: model.rope_magnitude = {} without model.rope_yarn: there is no key for it in "

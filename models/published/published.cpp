@@ -408,6 +408,7 @@ void save_published(const WeightSource& weights, const PublishedLayout& layout, 
   const PublishedFacts facts = weights.facts();
   const Publisher& publisher = publisher_of(layout.by);
   const StoredType& type = exported_type(facts);
+  const bool embeds = !config.contains("num_labels");
   add_tokens(facts, config);
   config = with_kept_keys(facts, publisher, layout.type, std::move(config));
   std::vector<std::vector<SafetensorsSource>> shards(1);
@@ -439,7 +440,7 @@ void save_published(const WeightSource& weights, const PublishedLayout& layout, 
   }
   write_text((fs::path(folder) / kConfig).string(), config.dump(2) + "\n");
   write_back(facts, publisher, Beside::kModel, folder);
-  if (!config.contains("num_labels")) write_back(facts, publisher, Beside::kSentences, folder);
+  if (embeds) write_back(facts, publisher, Beside::kSentences, folder);
   if (shards.size() == 1) return;
   const Json index = {{"metadata", {{"total_size", all}}}, {"weight_map", map}};
   write_text((fs::path(folder) / kIndex).string(), index.dump(2) + "\n");

@@ -141,7 +141,17 @@ ModelConfig read_hugging_face(const std::string& path, const PublishedTensors& t
   return model;
 }
 
+// What timm makes of the same tensors by other arithmetic.
+void refuse_other_resnets(const std::string& path) {
+  if (!PublishedConfig::is_beside(path)) return;
+  const PublishedConfig config(PublishedConfig::beside(path));
+  config.expect_timm("resnet", {"avg"});
+  const std::string name = config.text("architecture");
+  if (name.starts_with("resnetblur") || name.starts_with("resnetaa")) config.expect("architecture", {});
+}
+
 ModelConfig read_resnet(const std::string& path) {
+  refuse_other_resnets(path);
   const PublishedTensors tensors(path);
   if (is_hugging_face(path)) return read_hugging_face(path, tensors);
   constexpr std::int64_t kMostBlocks = 100;

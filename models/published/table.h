@@ -29,7 +29,7 @@ struct FileRow {
 };
 
 struct KeyRow {
-  std::string_view key;    // of config.json; "a.b" is a key of the object a
+  std::string_view key;    // of config.json; "a.b" is the key b of the object a; * stands for any text
   std::string_view types;  // which models have it, with spaces between; empty: all
   Use use;
   std::string_view means;
@@ -46,7 +46,7 @@ struct Publisher {
 
 std::span<const Publisher> publishers();
 const Publisher& publisher_of(std::string_view name);
-// The row of a file, or of a key in the config.json of such a model; null: there is none.
+// The row of a file, or of a key in the config.json of such a model; null: there is none, as for folders.
 const FileRow* find_file(const Publisher& publisher, std::string_view name);
 const KeyRow* find_key(const Publisher& publisher, std::string_view type, std::string_view key);
 // Whether a type is one of several with spaces between.

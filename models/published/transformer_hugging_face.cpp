@@ -98,6 +98,10 @@ void save_marian(const WeightSource& weights, const ModelConfig& config, const s
     throw UsageError(fmt::format("{}: its configuration lacks model.{} or model.{}, which Marian needs",
                                  weights.path(), kEnd, kStart));
   }
+  std::int32_t pad = start;
+  for (const auto& [name, ids] : weights.facts().tokens) {
+    if (name == kPadToken && ids.size() == 1) pad = ids[0];
+  }
   save_published(weights, kLayout,
                  {{"architectures", {"MarianMTModel"}},
                   {"model_type", kMarian},
@@ -121,7 +125,7 @@ void save_marian(const WeightSource& weights, const ModelConfig& config, const s
                   {"eos_token_id", end},
                   {"forced_eos_token_id", end},
                   {"decoder_start_token_id", start},
-                  {"pad_token_id", start},
+                  {"pad_token_id", pad},
                   {"bad_words_ids", {{start}}},
                   {"torch_dtype", "float32"}},
                  folder, device);

@@ -26,6 +26,15 @@ const StoredType& full_type() {
   return kStoredTypes[0];
 }
 
+const StoredType* find_type(std::string_view name) {
+  constexpr std::string_view kTorch = "torch.";
+  if (name.starts_with(kTorch)) name.remove_prefix(kTorch.size());
+  const auto row = std::ranges::find_if(kStoredTypes, [&](const StoredType& type) {
+    return name == type.name || name == type.stored || name == type.theirs;
+  });
+  return row == std::end(kStoredTypes) ? nullptr : &*row;
+}
+
 const StoredType& exported_type(const PublishedFacts& facts) {
   std::string asked = facts.type;
   const std::string beside = (std::filesystem::path(facts.files) / "config.json").string();
@@ -33,11 +42,9 @@ const StoredType& exported_type(const PublishedFacts& facts) {
   if (asked.empty() && !facts.files.empty() && std::filesystem::exists(beside, error)) {
     const PublishedConfig said(beside);
     asked = said.text(said.has("dtype") ? "dtype" : "torch_dtype");
-    if (asked.starts_with("torch.")) asked.erase(0, 6);
   }
-  const auto row = std::ranges::find_if(
-      kStoredTypes, [&](const StoredType& type) { return asked == type.name || asked == type.theirs; });
-  return row == std::end(kStoredTypes) ? full_type() : *row;
+  const StoredType* found = find_type(asked);
+  return found == nullptr ? full_type() : *found;
 }
 
 SafetensorsSource::Sink narrowed(const SafetensorsSource::Sink& sink, const StoredType& type,

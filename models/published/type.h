@@ -16,6 +16,8 @@ struct StoredType {
   std::int64_t bytes;
 };
 const StoredType& full_type();  // fp32
+// By any of its names, or PyTorch's ("torch.float16"); null: none of these.
+const StoredType* find_type(std::string_view name);
 // The type that is asked for, else the one that the published config.json says, else fp32.
 const StoredType& exported_type(const PublishedFacts& facts);
 // Takes fp32 values of the tensor `name`, and gives them on in that type. Throws RunError for a value that is

@@ -127,7 +127,7 @@ std::int64_t heads_beside(const std::string& path) {
   const std::string beside = PublishedConfig::beside(path);
   if (!PublishedConfig::is_beside(path)) return 0;
   const PublishedConfig config(beside);
-  config.expect("global_pool", {"token", "", "avg"});
+  config.expect_timm("vit", {"token", "avg"});
   if (!config.has("model_args")) return 0;
   const PublishedConfig sizes(beside + ": model_args", config.json()["model_args"]);
   return sizes.has("num_heads") ? sizes.size("num_heads") : 0;

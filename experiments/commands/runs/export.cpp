@@ -38,9 +38,10 @@ fs::path standard_name(const Json& described, const fs::path& file) {
   return kind == kTokenizerJson || kind == kVocabTxt ? fs::path(kind) : file.filename();
 }
 
-// The files of its tokenizer under their publisher's names, as programs beside lpmm look for them.
-void write_tokenizer_files(const Json& described, const PublishedTokenizer& published,
-                           const TextOptions& text, const std::string& output) {
+// The files of its tokenizer under their publisher's names, as programs beside lpmm look for them; returns
+// which.
+std::vector<std::string> write_tokenizer_files(const Json& described, const PublishedTokenizer& published,
+                                               const TextOptions& text, const std::string& output) {
   const std::string files = tokenizer_files(text);
   std::vector<std::pair<fs::path, std::string>> names;  // and what is written
   if (described.at("kind") == kGpt2Tokenizer) {
@@ -59,24 +60,33 @@ void write_tokenizer_files(const Json& described, const PublishedTokenizer& publ
     for (const auto& [from, to] : names) texts.push_back(read_text(from.string(), kMost));
   } catch (const RunError& e) {
     tell(fmt::format("the tokenizer's files are not written: {}\n", e.what()));
-    return;
+    return {};
   }
-  for (std::size_t i = 0; i < texts.size(); ++i) write_text(names[i].second, texts[i]);
+  std::vector<std::string> written;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    write_text(names[i].second, texts[i]);
+    written.push_back(fs::path(names[i].second).filename().string());
+  }
+  return written;
 }
 
-// The run's tokenizer as lpmm describes it, and its files where they are known.
-void export_tokenizer(const StoredWeights& weights, const Published& published, const TextOptions& text,
-                      const std::string& output) {
+// The run's tokenizer as lpmm describes it, and its files where they are known; returns which.
+std::vector<std::string> export_tokenizer(const StoredWeights& weights, const Published& published,
+                                          const TextOptions& text, const std::string& output) {
   const Json run = checkpoint_run(weights.path());
   const auto tokenizer = run.find("tokenizer");
   if (tokenizer != run.end()) write_text(output + "/" + kOwnTokenizer, tokenizer->dump(1) + "\n");
   const PublishedFacts facts = weights.facts();
   const bool are_kept = !facts.files.empty() && saved_tokenizer_files(weights.path(), text) == facts.files;
   if (are_kept && tokenizer != run.end()) make_tokenizer(*tokenizer, facts.files);  // which compares them
-  write_back(facts, publisher_of(published.by), Beside::kTokenizer, output);
-  if (!are_kept && tokenizer != run.end()) {
-    write_tokenizer_files(*tokenizer, published.tokenizer, text, output);
+  std::vector<std::string> written =
+      write_back(facts, publisher_of(published.by), Beside::kTokenizer, output);
+  if (tokenizer != run.end()) written.push_back(kOwnTokenizer);
+  if (are_kept || tokenizer == run.end()) return written;
+  for (std::string& name : write_tokenizer_files(*tokenizer, published.tokenizer, text, output)) {
+    written.push_back(std::move(name));
   }
+  return written;
 }
 
 int run_export(const ExportArguments& o) {
@@ -92,8 +102,14 @@ int run_export(const ExportArguments& o) {
           fmt::format("{}: is a {}, which nobody publishes in a layout of theirs", path, model.name));
     }
     const StoredWeights weights(path, o.type);
+    if (std::error_code none; fs::equivalent(o.output, model_files_of(path), none)) {
+      throw UsageError(
+          fmt::format("{}: is where the run keeps its files; name another folder (--out)", o.output));
+    }
     published->save(weights, model, o.output, device);
-    export_tokenizer(weights, *published, config.data.text, o.output);
+    const std::vector<std::string> written =
+        export_tokenizer(weights, *published, config.data.text, o.output);
+    remove_others(weights.facts(), publisher_of(published->by), written, o.output);
     print_answer({{"checkpoint", path}, {"output", o.output}, {"type", exported_type(weights.facts()).name}},
                  o.json);
     return kDone;

@@ -206,8 +206,19 @@ void keep_files(const ImportArguments& o, const Published& published, const RunF
                 RunConfig& config) {
   namespace fs = std::filesystem;
   const std::string kept = fs::absolute(out.root / kModelFiles).lexically_normal().string();
-  const std::string usual = keep_published(o.path, o.folder, published, config.model.channels, kept);
-  if (!usual.empty()) tell(fmt::format("{}: {}\n", o.path, usual));
+  make_model_files(out.root, [&](const fs::path& folder) {
+    for (const std::string& said :
+         keep_published(o.path, o.folder, published, config.model.channels, folder.string())) {
+      tell(fmt::format("{}: {}\n", o.path, said));
+    }
+  });
+  if (const std::string rates = dropout_beside(o.path, published); !rates.empty()) {
+    const bool has_dropout = std::ranges::any_of(
+        complete(config.model).settings, [](const auto& setting) { return setting.first == "dropout"; });
+    tell(fmt::format("{}: its library trains with {}; here {}\n", o.path, rates,
+                     has_dropout ? fmt::format("model.dropout is {}", config.model.number("dropout"))
+                                 : "this family has no dropout"));
+  }
   if (const std::string unused = unused_beside(o.path, published); !unused.empty()) {
     tell(fmt::format("{}: not used: {}\n", o.path, unused));
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "lpmm/base/text.h"
@@ -14,17 +15,35 @@ namespace lpmm {
 
 using AnyJson = nlohmann::json;
 
+namespace {
+
+// How many objects and lists lie within one another, at most. The parser could watch that itself, but looks
+// through a whole list then at the end of each object in it.
+int depth_of(std::string_view text) {
+  int depth = 0, most = 0;
+  bool quoted = false;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == '"') quoted = !quoted;
+    if (quoted && c == '\\') ++at;
+    if (quoted) continue;
+    if (c == '{' || c == '[') most = std::max(most, ++depth);
+    if (c == '}' || c == ']') --depth;
+  }
+  return most;
+}
+
+}  // namespace
+
 AnyJson read_sorted_json(const std::string& path) {
   constexpr std::uint64_t kMost = 64 << 20;
   constexpr int kDeepest = 32;
   const std::string text = with_named_numbers(read_text(path, kMost));
   // The parser takes a zero byte for the end.
   if (text.find('\0') != std::string::npos) throw RunError(fmt::format("{}: is no JSON", path));
+  if (depth_of(text) > kDeepest) throw RunError(fmt::format("{}: is nested too deeply", path));
   try {
-    return AnyJson::parse(text, [&](int depth, auto, auto&) {
-      if (depth > kDeepest) throw RunError(fmt::format("{}: is nested too deeply", path));
-      return true;
-    });
+    return AnyJson::parse(text);
   } catch (const AnyJson::exception&) {
     throw RunError(fmt::format("{}: is no JSON; it may be cut off", path));
   }

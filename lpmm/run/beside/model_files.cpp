@@ -43,7 +43,8 @@ std::vector<double> numbers(const Json& object, const char* key, const std::stri
 
 std::optional<Pixels> pixels_of(const Json& object, const char* mean, const char* deviation,
                                 const std::string& file) {
-  if (!object.is_object() || !object.contains(mean) || object[mean].is_null()) return {};
+  if (!object.is_object() && !object.is_null()) throw RunError(fmt::format("{}: is no JSON object", file));
+  if (!object.contains(mean) || object[mean].is_null()) return {};
   if (!object.contains(deviation))
     throw RunError(fmt::format("{}: has {}, but no {}", file, mean, deviation));
   constexpr double kSmallest = 1e-6;
@@ -62,6 +63,31 @@ std::vector<std::int32_t> places(const std::vector<std::string>& from, const std
     if (found != at.end()) out.push_back(found->second);
   }
   return at.size() == from.size() ? out : std::vector<std::int32_t>();
+}
+
+// All that is below a folder: links to folders are not followed.
+void copy_folder(const fs::path& from, const fs::path& to) {
+  for (const auto& item : fs::recursive_directory_iterator(from)) {
+    const fs::path copy = to / item.path().lexically_relative(from);
+    std::error_code error;
+    if (item.is_directory() && !item.is_symlink()) {
+      make_folder(copy.string());
+    } else if (item.is_regular_file(error)) {
+      write_text(copy.string(), read_text(item.path().string(), kLongest));
+    } else {
+      throw RunError(fmt::format("{}: is neither a file nor a folder; remove it", item.path().string()));
+    }
+  }
+}
+
+// What is in a folder, or the path itself where it is none, that `made` has not; empty: nothing.
+std::string other_file(const fs::path& there, const fs::path& made) {
+  std::error_code error;
+  if (!fs::is_directory(there, error)) return there.string();
+  for (const auto& item : fs::recursive_directory_iterator(there)) {
+    if (!fs::exists(made / item.path().lexically_relative(there), error)) return item.path().string();
+  }
+  return "";
 }
 
 }  // namespace
@@ -87,6 +113,10 @@ std::optional<Pixels> read_pixels(const std::string& folder) {
   const fs::path own = fs::path(folder) / kPixelsFile, config = fs::path(folder) / "config.json";
   if (fs::exists(own, error)) {
     const Json said = read_json(own.string(), kLongest);
+    const Json scale = said.is_object() ? said.value("rescale_factor", Json()) : Json();
+    if (scale.is_number() && std::abs(scale.get<double>() * kWhite - 1) > 1e-3)
+      throw RunError(fmt::format("{}: rescale_factor is {}; values of pictures here are 1/255 each",
+                                 own.string(), scale.dump()));
     for (const char* key : {"do_normalize", "do_rescale"}) {
       if (said.is_object() && said.contains(key) && said[key] == false)
         throw RunError(fmt::format("{}: {} is false, which pictures here cannot be", own.string(), key));
@@ -96,17 +126,20 @@ std::optional<Pixels> read_pixels(const std::string& folder) {
   if (!fs::exists(config, error)) return {};
   const Json said = read_json(config.string(), kLongest);
   const bool is_timm = said.is_object() && said.contains("pretrained_cfg");
-  return pixels_of(is_timm ? said["pretrained_cfg"] : said, "mean", "std", config.string());
+  return pixels_of(is_timm ? said["pretrained_cfg"] : said, "mean", "std",
+                   config.string() + (is_timm ? ": pretrained_cfg" : ""));
 }
 
 void write_pixels(const std::string& folder, const Pixels& pixels) {
-  const Json said = {{"do_normalize", true},
-                     {"do_rescale", true},
-                     {"rescale_factor", 1 / kWhite},
-                     {"image_mean", pixels.mean},
-                     {"image_std", pixels.deviation}};
-  make_folder(folder);
-  write_text((fs::path(folder) / kPixelsFile).string(), said.dump(1) + "\n");
+  const fs::path file = fs::path(folder) / kPixelsFile;
+  std::error_code error;
+  Json said = fs::exists(file, error) ? read_json(file.string(), kLongest) : Json::object();
+  said.update(Json{{"do_normalize", true},
+                   {"do_rescale", true},
+                   {"rescale_factor", 1 / kWhite},
+                   {"image_mean", pixels.mean},
+                   {"image_std", pixels.deviation}});
+  write_text(file.string(), said.dump(1) + "\n");
 }
 
 void take_from_model(Setup& setup, const std::string& checkpoint) {
@@ -151,21 +184,49 @@ std::shared_ptr<const ImageData> fit_images(const Setup& setup, ImageData data) 
   return std::make_shared<const ImageData>(std::move(data));
 }
 
+void make_model_files(const fs::path& run, const std::function<void(const fs::path&)>& fill) {
+  const fs::path to = run / kModelFiles, made = run / fmt::format(".lpmm-{}", kModelFiles);
+  const struct Removed {
+    const fs::path& folder;
+    ~Removed() {
+      std::error_code ignored;
+      fs::remove_all(folder, ignored);
+    }
+  } removed{made};
+  fs::remove_all(made);
+  make_folder(made.string());
+  fill(made);
+  if (fs::exists(fs::symlink_status(to))) {
+    const std::string other = other_file(to, made);
+    if (!other.empty()) {
+      throw UsageError(
+          fmt::format("{}: lies where the run would keep the files of its model; move it, or name another "
+                      "folder (--out)",
+                      other));
+    }
+    fs::remove_all(to);
+  }
+  fs::rename(made, to);
+  sync_folder(run.string());
+}
+
 void keep_model_files(const std::string& checkpoint, const fs::path& run, const DataSource& data) {
   const std::string from = checkpoint.empty() ? "" : model_files_of(checkpoint);
-  const fs::path to = run / kModelFiles;
-  if (!from.empty()) fs::copy(from, to, fs::copy_options::recursive | fs::copy_options::overwrite_existing);
   const auto* images = dynamic_cast<const ImageData*>(&data);
-  if (images == nullptr) return;
-  if (from.empty() || !read_pixels(to.string())) {
-    Pixels pixels;
-    for (int c = 0; c < images->train.channels; ++c) {
-      pixels.mean.push_back(double{images->mean[c]} / kWhite);
-      pixels.deviation.push_back(double{images->deviation[c]} / kWhite);
+  if (from.empty() && images == nullptr) return;
+  make_model_files(run, [&](const fs::path& folder) {
+    if (!from.empty()) copy_folder(from, folder);
+    if (images == nullptr) return;
+    if (!read_pixels(folder.string())) {
+      Pixels pixels;
+      for (int c = 0; c < images->train.channels; ++c) {
+        pixels.mean.push_back(double{images->mean[c]} / kWhite);
+        pixels.deviation.push_back(double{images->deviation[c]} / kWhite);
+      }
+      write_pixels(folder.string(), pixels);
     }
-    write_pixels(to.string(), pixels);
-  }
-  keep_frame(to.string(), *images);
+    keep_frame(folder.string(), *images);
+  });
 }
 
 }  // namespace lpmm

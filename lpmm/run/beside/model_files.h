@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,6 +28,7 @@ struct Pixels {
 // Those of a folder's preprocessor_config.json, else of timm's config.json; nothing where neither says them.
 // Throws RunError naming file and key.
 std::optional<Pixels> read_pixels(const std::string& folder);
+// Into that folder, beside what else its preprocessor_config.json says.
 void write_pixels(const std::string& folder, const Pixels& pixels);
 
 // Data for the model of a checkpoint: where it has the same classes in another order, they are numbered as
@@ -35,8 +37,14 @@ void take_from_model(Setup& setup, const std::string& checkpoint);
 // Images as the model of `setup`, else of train.init, has them. Throws RunError where it has other channels.
 std::shared_ptr<const ImageData> fit_images(const Setup& setup, ImageData data);
 
+// Makes the files that a run keeps: `fill` writes them into a folder beside, which gets its name when it is
+// whole. What is there already may be of a beginning that was killed, with files of the same names: it is
+// replaced. Throws UsageError for anything else, and leaves that as it is.
+void make_model_files(const std::filesystem::path& run,
+                      const std::function<void(const std::filesystem::path& folder)>& fill);
 // For a run that begins: the files of the checkpoint that it starts from (empty: none) go on with it, and
-// numbers of its pictures that no file says, or says otherwise, are written down.
+// numbers of its pictures that no file says, or says otherwise, are written down. Throws as above, and
+// RunError for what is neither file nor folder.
 void keep_model_files(const std::string& checkpoint, const std::filesystem::path& run,
                       const DataSource& data);
 

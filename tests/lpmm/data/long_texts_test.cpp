@@ -47,6 +47,19 @@ TEST(LongTexts, RunsOfMarksTakeLittleTime) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
 }
 
+// Quadratic time would be a minute.
+TEST(LongTexts, LongListsOfObjectsTakeLittleTime) {
+  const Scratch folder;
+  write_text(folder / "list.json", R"({"added_tokens": [{"x": "[\"{"})" + times(",{}", 200000) + "]}");
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(read_sorted_json(folder / "list.json")["added_tokens"].size(), 200001U);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  write_text(folder / "deep.json", times("[", 33) + times("]", 33));
+  EXPECT_NE(said([&] { read_sorted_json(folder / "deep.json"); }).find("nested"), std::string::npos);
+  write_text(folder / "flat.json", times("[", 32) + times("]", 32));
+  EXPECT_EQ(said([&] { read_sorted_json(folder / "flat.json"); }), "no error");
+}
+
 TEST(LongTexts, StrippedTokensTakeLittleTime) {
   constexpr std::size_t kSpaces = 1 << 20;
   const nlohmann::json file = {

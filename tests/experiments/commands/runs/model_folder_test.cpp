@@ -53,6 +53,14 @@ class ModelFolder : public ProgramTest {
     EXPECT_EQ(out.code, 0) << out.err;
     return json::parse(read_file(path(run + "_hf/config.json")));
   }
+  // A step of three classes from path("run").
+  Outcome tune(const std::string& out) const {
+    for (const std::string name : {"train", "dev"}) {
+      write("set/" + name + ".tsv", "sentence\tlabel\na\tx\nb\ty\nc\tz\n");
+    }
+    return run_lpmm({"train", path("run/config.toml"), "--init", path("run"), "--set", "data.set=sentences",
+                     "--set", "data.path=" + path("set"), "--set", "data.length=8", "--out", path(out)});
+  }
 };
 
 TEST_F(ModelFolder, AnUnknownFileAndAnUnknownKeyAreNamed) {
@@ -126,7 +134,12 @@ TEST_F(ModelFolder, FilesAndKeysComeBackAsTheyCame) {
 }
 
 TEST_F(ModelFolder, AnExportIsOfTheTypeThatTheModelCameIn) {
-  import(published("llama_tiny", {{ "dtype", "bfloat16" }}), "run");
+  // config.json says what the weights are not.
+  const std::string said = import(published("llama_tiny", {{"dtype", "bfloat16"}}), "lie");
+  EXPECT_NE(said.find("config.json: dtype is bfloat16, the weights are float32"), std::string::npos) << said;
+  EXPECT_EQ(exported("lie")["dtype"], "float32");
+  exported("lie", {"--type", "bf16"});
+  EXPECT_EQ(import(path("lie_hf"), "run").find("the weights are"), std::string::npos);
   const auto stored = [&] {
     const SafetensorsFile file(path("run_hf/model.safetensors"));
     return file.entries()[0].dtype;
@@ -223,7 +236,9 @@ TEST_F(ModelFolder, PicturesAreNormalisedAsTheModelSays) {
             std::string::npos);
   const json cfg = {
       {"mean", {0.1, 0.2, 0.3}}, {"std", {0.4, 0.5, 0.6}}, {"crop_pct", 0.9}, {"num_classes", 7}};
-  const json said = {{"architecture", "resnet10t"}, {"pretrained_cfg", cfg}};
+  const json said = {{"architecture", "resnet10t"},
+                     {"pretrained_cfg", cfg},
+                     {"model_args", {{"num_classes", 5}, {"in_chans", 3}, {"global_pool", "avg"}}}};
   EXPECT_EQ(import(published("resnet_basic", said), "said"), "");
   const json config = exported("said");
   EXPECT_EQ(config["architecture"], "resnet10t");
@@ -241,6 +256,167 @@ TEST_F(ModelFolder, PicturesAreNormalisedAsTheModelSays) {
         R"({"image_mean": [0.1, 0.2, 0.3], "image_std": [0.4, 0, 0.6]})");
   expect_failure(run_lpmm({"import", path("resnet_basic"), "--out", path("x")}), 1,
                  {"image_std is [0.4,0,0.6]"});
+}
+
+// ---- hostile and odd folders -----------------------------------------------------------------------------
+
+// What lies where a run would keep its files is never lost: neither a user's, nor the download itself.
+TEST_F(ModelFolder, NothingIsLostWhereARunKeepsItsFiles) {
+  const std::string from = published("llama_tiny");
+  write("out/model_files/mine.txt", "mine");
+  expect_failure(run_lpmm({"import", from, "--out", path("out")}), 2, {"out/model_files", "mine.txt"});
+  EXPECT_EQ(read_file(path("out/model_files/mine.txt")), "mine");
+  fs::create_directories(path("inside"));
+  fs::rename(from, path("inside/model_files"));
+  expect_failure(run_lpmm({"import", path("inside/model_files"), "--out", path("inside")}), 2,
+                 {"inside/model_files", "model.safetensors"});
+  EXPECT_TRUE(fs::exists(path("inside/model_files/model.safetensors")));
+  EXPECT_FALSE(fs::exists(path("inside/checkpoints")));
+  // An import that was killed leaves files of the same names, which the next one replaces.
+  write("again/model_files/config.json", "{");
+  import(published("llama_tiny"), "again");
+  EXPECT_EQ(json::parse(read_file(path("again/model_files/config.json")))["model_type"], "llama");
+  // A link is replaced, not what it leads to.
+  fs::create_directories(path("linked"));
+  write("elsewhere/config.json", "{");
+  fs::create_directory_symlink(path("elsewhere"), path("linked/model_files"));
+  import(path("llama_tiny"), "linked");
+  EXPECT_EQ(read_file(path("elsewhere/config.json")), "{");
+  EXPECT_FALSE(fs::is_symlink(path("linked/model_files")));
+}
+
+// A run takes files along, and neither follows links to folders nor mixes them with what is there.
+TEST_F(ModelFolder, ARunTakesFilesAlongAndNothingElse) {
+  import(with_words("bert_tiny"), "run");
+  write("mixed/model_files/chat_template.jinja", "of another");
+  expect_failure(tune("mixed"), 2, {"mixed/model_files", "chat_template.jinja"});
+  EXPECT_EQ(tune("good").code, 0);
+  fs::create_directory_symlink("..", path("run/model_files/up"));
+  expect_failure(tune("endless"), 1, {"model_files/up"});
+  EXPECT_FALSE(fs::exists(path("endless/model_files")));
+}
+
+TEST_F(ModelFolder, FoldersAreNotTakenForFiles) {
+  const std::string from = published("llama_tiny");
+  fs::create_directories(from + "/LICENSES");
+  EXPECT_NE(import(from, "run").find("not used: LICENSES/"), std::string::npos);
+}
+
+TEST_F(ModelFolder, UnknownKeysAreNamedAndComeBack) {
+  const json odd = {{"key_of_nobody", {{"a", {1}}}}, {"rope_scaling.x", 1}};
+  const std::string said = import(published("llama_tiny", odd), "run");
+  EXPECT_NE(said.find("config.json: key_of_nobody"), std::string::npos) << said;
+  EXPECT_NE(said.find("config.json: rope_scaling.x"), std::string::npos) << said;
+  const json config = exported("run");
+  for (const auto& [key, value] : odd.items()) EXPECT_EQ(config[key], value) << key;
+  EXPECT_NE(import(published("llama_tiny",
+                             {{"rope_parameters", {{"rope_type", "linear"}, {"factor", 2.0}, {"odd", 1}}}}),
+                   "inner")
+                .find("config.json: rope_parameters.odd"),
+            std::string::npos);
+  // What changes the arithmetic is no matter of taste.
+  const auto refused = [&](const std::string& name, const json& more, const std::string& word) {
+    expect_failure(run_lpmm({"import", published(name, more), "--out", path("x")}), 1, {word});
+  };
+  refused("llama_tiny", {{"rope_parameters", {{"rope_type", "default"}, {"partial_rotary_factor", 0.5}}}},
+          "partial_rotary_factor is 0.5");
+  refused("qwen2_tiny", {{"layer_types", {"full_attention", "sliding_attention"}}}, "layer_types");
+  refused("gpt2_tiny", {{"model_type", "gpt2"}, {"n_head", 2}, {"n_layer", 1}}, "n_layer is 1");
+  refused("vit_tiny", {{"model_args", {{"num_heads", 2}, {"act_layer", "relu"}}}}, "act_layer");
+  refused("vit_tiny", {{"model_args", {{"num_heads", 2}, {"global_pool", "avg"}}}}, "global_pool");
+  refused("resnet_basic", {{"model_args", {{"output_stride", 8}}}}, "output_stride");
+  refused("resnet_basic", {{"architecture", "resnetblur18"}}, "resnetblur18");
+  refused("roberta_tiny", {{"id2label", {"a", "b", "c"}}}, "id2label is [");
+  refused("resnet_basic", {{"label_names", "abc"}}, "label_names is \"abc\"");
+}
+
+TEST_F(ModelFolder, WhatTheHeadTellsStaysWhileItIsTheHead) {
+  const json head = {{"problem_type", "single_label_classification"},
+                     {"finetuning_task", "mood"},
+                     {"id2label", {{"0", "bad"}, {"1", "so so"}, {"2", "good"}}},
+                     {"label2id", {{"bad", 0}, {"so so", 1}, {"good", 2}}}};
+  import(with_words("bert_tiny", head), "run");
+  const json config = exported("run");
+  for (const auto& [key, value] : head.items()) EXPECT_EQ(config.value(key, json()), value) << key;
+  const Outcome tuned = tune("tuned");
+  ASSERT_EQ(tuned.code, 0) << tuned.err;
+  const json other = exported("tuned");
+  EXPECT_FALSE(other.contains("finetuning_task"));
+  EXPECT_EQ(other["id2label"]["0"], "x");
+  const json names = {{"label_names", {"a", "b", "c", "d", "e"}},
+                      {"label_descriptions", {{"a", "the first"}}},
+                      {"pretrained_cfg", {{"label_names", {"a", "b", "c", "d", "e"}}, {"tag", "t"}}}};
+  import(published("resnet_basic", names), "five");
+  const json five = exported("five");
+  EXPECT_EQ(five["label_descriptions"], names["label_descriptions"]);
+  EXPECT_EQ(five["pretrained_cfg"]["label_names"], names["label_names"]);
+}
+
+// What the library takes where a key is absent depends on the kind of model.
+TEST_F(ModelFolder, AbsentKeysAreWhatTheLibraryTakes) {
+  const auto without = [&](const std::string& name, const std::vector<std::string>& keys) {
+    published(name);
+    json config = json::parse(read_file(path(name + "/config.json")));
+    for (const std::string& key : keys) config.erase(key);
+    write(name + "/config.json", config.dump());
+    return path(name);
+  };
+  import(without("llama_tiny", {"bos_token_id", "eos_token_id"}), "llama");
+  EXPECT_EQ(exported("llama")["bos_token_id"], 1);
+  EXPECT_EQ(exported("llama")["eos_token_id"], 2);
+  expect_failure(run_lpmm({"import", without("qwen3_tiny", {"head_dim"}), "--out", path("x")}), 1,
+                 {"512 x 16"});
+  expect_failure(run_lpmm({"import", without("qwen2_tiny", {"num_key_value_heads"}), "--out", path("x")}), 1,
+                 {"model.kv_heads = 32"});
+  // A Mistral without a window stays one, and a translator's own token fills up.
+  import(published("mistral_tiny", {{ "sliding_window", nullptr }}), "mistral");
+  EXPECT_EQ(exported("mistral")["model_type"], "mistral");
+  EXPECT_TRUE(exported("mistral").at("sliding_window").is_null());
+  import(published("marian_tiny", {{ "pad_token_id", 3 }}), "marian");
+  EXPECT_EQ(exported("marian")["pad_token_id"], 3);
+}
+
+TEST_F(ModelFolder, ARescaledPictureIsOf255Values) {
+  published("resnet_basic");
+  write("resnet_basic/preprocessor_config.json", R"({"size": 96})");
+  import(path("resnet_basic"), "run");  // with the usual mean beside
+  const json kept = json::parse(read_file(path("run/model_files/preprocessor_config.json")));
+  EXPECT_EQ(kept.value("size", 0), 96);
+  EXPECT_EQ(kept["image_mean"][0], 0.485);
+  write("resnet_basic/preprocessor_config.json", "[]");
+  expect_failure(run_lpmm({"import", path("resnet_basic"), "--out", path("x")}), 1, {"no JSON object"});
+  write("resnet_basic/preprocessor_config.json",
+        R"({"image_mean": [0.1, 0.2, 0.3], "image_std": [0.4, 0.5, 0.6], "rescale_factor": 0.0078431})");
+  expect_failure(run_lpmm({"import", path("resnet_basic"), "--out", path("x")}), 1, {"rescale_factor"});
+}
+
+TEST_F(ModelFolder, DropoutThatIsNotTakenOverIsNamed) {
+  const std::string said =
+      import(published("bert_tiny", {{"hidden_dropout_prob", 0.1}, {"classifier_dropout", 0.25}}), "run");
+  EXPECT_NE(said.find("hidden_dropout_prob = 0.1"), std::string::npos) << said;
+  EXPECT_NE(said.find("classifier_dropout = 0.25"), std::string::npos) << said;
+  EXPECT_NE(said.find("model.dropout"), std::string::npos) << said;
+}
+
+// Of another model's export nothing stays that its library would read.
+TEST_F(ModelFolder, AnExportOverAnotherIsNotMixed) {
+  const std::string from = with_words("bert_tiny");
+  write("bert_tiny/tokenizer_config.json", R"({"do_lower_case": false})");
+  import(from, "run");
+  for (const char* name : {"tokenizer.json", "chat_template.jinja", "generation_config.json", "modules.json",
+                           "1_Pooling/config.json", "README.md", "LICENSE"}) {
+    write(std::string("run_hf/") + name, "{}");
+  }
+  exported("run");
+  for (const char* name : {"tokenizer.json", "chat_template.jinja", "generation_config.json", "modules.json",
+                           "1_Pooling/config.json"}) {
+    EXPECT_FALSE(fs::exists(path(std::string("run_hf/") + name))) << name;
+  }
+  for (const char* name : {"README.md", "LICENSE", "vocab.txt", "tokenizer_config.json", "config.json"}) {
+    EXPECT_TRUE(fs::exists(path(std::string("run_hf/") + name))) << name;
+  }
+  expect_failure(run_lpmm({"export", path("run"), "--hf", "--overwrite", "--out", path("run/model_files")}),
+                 2, {"run/model_files"});
 }
 
 }  // namespace

@@ -152,10 +152,12 @@ TEST_F(Facts, NamesOfClassesComeAndGo) {
   expect_failure(eval("bad", "fair", "good"), 2,
                  {"3 classes (bad, so so, good)", "3 classes (bad, fair, good)"});
   expect_failure(eval("1", "2", "3"), 2, {"3 classes (1, 2, 3)"});
-  // Names that nobody gave are none.
+  // Names that nobody gave are none, and come back as they came.
   model("roberta_tiny", {{"id2label", {{"0", "LABEL_0"}, {"1", "LABEL_1"}, {"2", "LABEL_2"}}}});
   import("roberta_tiny", "unnamed");
-  EXPECT_FALSE(exported("unnamed").contains("id2label"));
+  const Outcome unnamed = run_lpmm({"classify", path("unnamed"), "--file", sentence, "--json"});
+  EXPECT_EQ(unnamed.json()["labels"], json({"0", "1", "2"})) << unnamed.err;
+  EXPECT_EQ(exported("unnamed")["id2label"]["2"], "LABEL_2");
   // Names that are not one for each class.
   for (const json& wrong : {json{{"0", "bad"}, {"1", "good"}}, json{{"0", "a"}, {"1", "b"}, {"3", "c"}},
                             json{{"0", "a"}, {"1", "b"}, {"2", 5}}}) {
