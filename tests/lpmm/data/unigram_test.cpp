@@ -19,7 +19,7 @@ namespace {
 
 using GoldenJson = nlohmann::json;
 
-const GoldenJson& golden() {
+const GoldenJson& unigram_golden() {
   static const GoldenJson all =
       GoldenJson::parse(std::ifstream(LPMM_SOURCE_DIR "/tests/golden/unigram_encodings.json"));
   return all;
@@ -32,7 +32,7 @@ std::vector<std::string> odd_strings(std::size_t count) {
     state = state * 6364136223846793005U + 1442695040888963407U;
     return (state >> 33U) % n;
   };
-  const auto parts = golden()["parts"].get<std::vector<std::string>>();
+  const auto parts = unigram_golden()["parts"].get<std::vector<std::string>>();
   std::vector<std::string> strings(count);
   for (std::string& text : strings) {
     for (std::size_t left = draw(14); left > 0; --left) text += parts[draw(parts.size())];
@@ -59,9 +59,9 @@ std::unique_ptr<PipelineTokenizer> read_from(const Scratch& scratch, const Golde
 
 TEST(Unigram, IdsAreThoseOfTheTokenizersPackage) {
   const Scratch scratch;
-  ASSERT_EQ(golden()["cases"].size(), 3U);
-  ASSERT_EQ(golden()["cases"][0]["ids"].size(), 1000U);
-  for (const GoldenJson& c : golden()["cases"]) {
+  ASSERT_EQ(unigram_golden()["cases"].size(), 3U);
+  ASSERT_EQ(unigram_golden()["cases"][0]["ids"].size(), 1000U);
+  for (const GoldenJson& c : unigram_golden()["cases"]) {
     const auto tokenizer = read_from(scratch, c["file"]);
     expect_ids(*tokenizer, c["ids"], c["name"]);
     if (c["name"] == "words") continue;
@@ -74,11 +74,11 @@ TEST(Unigram, IdsAreThoseOfTheTokenizersPackage) {
 TEST(Unigram, PiecesOfAModelAreNumberedAsTransformersDoes) {
   const Scratch scratch;
   std::string model;
-  const auto hex = golden()["model"].get<std::string>();
+  const auto hex = unigram_golden()["model"].get<std::string>();
   for (std::size_t i = 0; i < hex.size(); i += 2)
     model.push_back(static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16)));
   write_text(scratch / "sentencepiece.bpe.model", model);
-  for (const GoldenJson& c : golden()["fairseq"]) {
+  for (const GoldenJson& c : unigram_golden()["fairseq"]) {
     write_text(scratch / "config.json", GoldenJson{{"model_type", c["type"]}}.dump());
     const auto tokenizer = load_pipeline_tokenizer(scratch.path());
     expect_ids(*tokenizer, c["ids"], c["type"]);
@@ -96,7 +96,7 @@ TEST(Unigram, PiecesOfAModelAreNumberedAsTransformersDoes) {
 
 TEST(Unigram, HostileFilesAreRefusedByName) {
   const Scratch scratch;
-  const GoldenJson good = golden()["cases"][0]["file"];
+  const GoldenJson good = unigram_golden()["cases"][0]["file"];
   const auto refused = [&](const char* at, const GoldenJson& value) {
     GoldenJson file = good;
     file[GoldenJson::json_pointer(at)] = value;
@@ -126,7 +126,7 @@ TEST(Unigram, HostileFilesAreRefusedByName) {
   const auto tokenizer = read_from(scratch, open);
   EXPECT_THROW(tokenizer->encode("\u4e00"), UsageError);
   // Words alone, without one for those that are not known.
-  open = golden()["cases"][2]["file"];
+  open = unigram_golden()["cases"][2]["file"];
   open["model"]["unk_token"] = "gone";
   EXPECT_NE(said([&] { read_from(scratch, open)->encode("the cat"); }).find("cat"), std::string::npos);
 }
