@@ -242,8 +242,7 @@ void take_model(const ModelConfig& start, const FamilyList& families, TomlTable&
   file.set("model.name=" + toml_string(start.name), "--init");
 }
 
-// A model's name that the command line gives decides the sizes that names decide, and leaves out what models
-// of its family do not have.
+// A model's name that the command line gives decides the sizes that names decide.
 void clear_sizes(const FamilyList& families, const std::vector<std::string>& settings, TomlTable& file) {
   const auto name = file.table("model").text("name");
   if (!name) return;
@@ -253,9 +252,8 @@ void clear_sizes(const FamilyList& families, const std::vector<std::string>& set
     const auto is_this = [&](const ModelSetting& s) { return s.key == key || s.old_key == key; };
     const auto known = std::ranges::find_if(usual.family->settings, is_this);
     const bool is_size = known != usual.family->settings.end() && usual.value(known->key) != known->standard;
-    const bool is_foreign = key != "name" && known == usual.family->settings.end();
     const auto gives = [&](const std::string& s) { return s.starts_with(full + "="); };
-    if ((is_size || is_foreign) && std::ranges::none_of(settings, gives)) file.erase(full);
+    if (is_size && std::ranges::none_of(settings, gives)) file.erase(full);
   }
 }
 

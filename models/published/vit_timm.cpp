@@ -127,7 +127,8 @@ std::int64_t heads_beside(const std::string& path) {
   const std::string beside = PublishedConfig::beside(path);
   if (!PublishedConfig::is_beside(path)) return 0;
   const PublishedConfig config(beside);
-  config.expect_timm("vit", {"token", "avg"});
+  const bool mean_pooled = PublishedTensors(path).find("cls_token").entry == nullptr;
+  config.expect_timm("vit", {mean_pooled ? "avg" : "token"});
   if (!config.has("model_args")) return 0;
   const PublishedConfig sizes(beside + ": model_args", config.json()["model_args"]);
   return sizes.has("num_heads") ? sizes.size("num_heads") : 0;
