@@ -81,7 +81,9 @@ void save_resnet(const WeightSource& weights, const ModelConfig& config, const s
   const auto head =
       std::find_if(tensors.begin(), tensors.end(), [](const TensorInfo& t) { return t.name == "fc.bias"; });
   if (head == tensors.end()) throw RunError(fmt::format("{}: has no fc.bias", weights.path()));
-  Json written = {{"architecture", config.name}, {"num_classes", head->elements()}};
+  Json written = {{"architecture", config.name},
+                  {"num_classes", head->elements()},
+                  {"model_args", {{"num_classes", head->elements()}}}};
   add_label_names(weights.facts(), head->elements(), written);
   add_pixels(weights.facts(), head->elements(), written);
   save_published(weights, kLayout, written, folder, device);
