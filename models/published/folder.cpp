@@ -242,7 +242,7 @@ std::string unused_beside(const std::string& path, const Published& published) {
 
 std::string dropout_beside(const std::string& path, const Published& published) {
   if (!PublishedConfig::is_beside(path)) return "";
-  const Json config = PublishedConfig(kConfig, read_json(PublishedConfig::beside(path), kLongest)).json();
+  const Json config = PublishedConfig(PublishedConfig::beside(path)).json();
   std::vector<std::string> rates;
   for (const auto& [name, value] : config.items()) {
     const KeyRow* row = find_key(publisher_of(published.by), type_of(config, published.kinds), name);

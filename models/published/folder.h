@@ -16,7 +16,8 @@ namespace lpmm {
 // only those that its publisher would put there.
 std::string unused_beside(const std::string& path, const Published& published);
 
-// Rates of dropout above 0 in config.json, which training here does not take over: "attn_pdrop = 0.1".
+// Rates of dropout above 0 of config.json, or that its library takes where that has none; training here does
+// not take them over: "attn_pdrop = 0.1".
 std::string dropout_beside(const std::string& path, const Published& published);
 
 // Copies what is kept into the empty folder `to`: so that nothing is wanted of the download any more.

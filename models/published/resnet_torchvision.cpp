@@ -230,7 +230,9 @@ void save_resnet(const WeightSource& weights, const ModelConfig& config, const s
   const int widen = m.integer("widen");
   const std::string architecture = (widen > 1 ? "wide_" : "") + config.name + (m.flag("deep") ? "d" : "") +
                                    (widen > 1 ? fmt::format("_{}", widen) : "");
-  Json written = {{"architecture", architecture}, {"num_classes", head->elements()}};
+  Json written = {{"architecture", architecture},
+                  {"num_classes", head->elements()},
+                  {"model_args", {{"num_classes", head->elements()}}}};
   add_label_names(facts, head->elements(), written);
   add_pixels(facts, head->elements(), written);
   save_published(weights, kLayout, written, folder, device);

@@ -238,10 +238,11 @@ TEST_F(ModelFolder, PicturesAreNormalisedAsTheModelSays) {
       {"mean", {0.1, 0.2, 0.3}}, {"std", {0.4, 0.5, 0.6}}, {"crop_pct", 0.9}, {"num_classes", 7}};
   const json said = {{"architecture", "resnet10t"},
                      {"pretrained_cfg", cfg},
-                     {"model_args", {{"num_classes", 5}, {"in_chans", 3}, {"global_pool", "avg"}}}};
+                     {"model_args", {{"num_classes", 7}, {"in_chans", 3}, {"global_pool", "avg"}}}};
   EXPECT_EQ(import(published("resnet_basic", said), "said"), "");
   const json config = exported("said");
   EXPECT_EQ(config["architecture"], "resnet10t");
+  EXPECT_EQ(config["model_args"], json({{"num_classes", 5}, {"in_chans", 3}, {"global_pool", "avg"}}));
   EXPECT_EQ(config["pretrained_cfg"]["mean"], cfg["mean"]);
   EXPECT_EQ(config["pretrained_cfg"]["crop_pct"], 0.9);
   EXPECT_EQ(config["pretrained_cfg"]["num_classes"], 5);
@@ -396,6 +397,8 @@ TEST_F(ModelFolder, DropoutThatIsNotTakenOverIsNamed) {
   EXPECT_NE(said.find("hidden_dropout_prob = 0.1"), std::string::npos) << said;
   EXPECT_NE(said.find("classifier_dropout = 0.25"), std::string::npos) << said;
   EXPECT_NE(said.find("model.dropout"), std::string::npos) << said;
+  const std::string usual = import(published("gpt2_tiny", {{"model_type", "gpt2"}, {"n_head", 2}}), "usual");
+  EXPECT_NE(usual.find("attn_pdrop = 0.1"), std::string::npos) << usual;
 }
 
 // Of another model's export nothing stays that its library would read.
