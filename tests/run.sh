@@ -2,6 +2,7 @@
 # Installs what is missing, builds, and runs every test: 25 to 35 minutes on 2 cores.
 # usage: bash tests/run.sh [STAGE...]
 #   style    layout, shell syntax, sizes           release  what users run, with CUDA where nvcc is found
+#   python   the module for Python, with packages from PyPI; with optimizers, where python3 has torch
 #   alone    each file compiles by itself; the newest first, for two minutes unless the stage is named
 #   arm      packed memory for ARM, under an emulator, where the compiler for it is installed
 #   asan     address and undefined behaviour      tsan     data races, on the tests that use threads
@@ -9,7 +10,7 @@
 # LPMM_DATA may name a folder with cifar-10-batches-bin; tests on real data skip without it.
 set -u -o pipefail
 cd "$(dirname "$0")/.."
-stages=${*:-style alone release arm asan tsan tidy}
+stages=${*:-style alone release python arm asan tsan tidy}
 jobs=$(nproc)
 passed=0 failed=0 skipped=0
 
@@ -46,8 +47,30 @@ build_and_test() {
   passed=$((passed + counts[0])) failed=$((failed + counts[1])) skipped=$((skipped + counts[2]))
 }
 
+# The Python package against the libraries of the release build. In the venv that it makes, python3's own packages are seen.
+test_python() {
+  local venv=$PWD/build/python-venv report=build/python/junit.xml counts
+  heading "python"
+  if ! { [ -x "$venv/bin/pip" ] || python3 -m venv --system-site-packages "$venv"; } ||
+    ! "$venv/bin/python" -m pip install -q --disable-pip-version-check nanobind numpy pytest; then
+    echo "no venv, or PyPI out of reach: the Python package is not tested"
+    skipped=$((skipped + 1))
+    return
+  fi
+  { cmake --preset release -G Ninja -DLPMM_TESTS=ON -DCMAKE_UNITY_BUILD=ON -DCMAKE_CUDA_ARCHITECTURES=90 \
+    -DLPMM_PYTHON=ON -DPython_EXECUTABLE="$venv/bin/python" >/dev/null &&
+    cmake --build build -j "$jobs" --target lpmm_python lpmm_python_reference -- --quiet; } ||
+    { fail "the Python module does not build; the first error above is the place"; return; }
+  PYTHONPATH=build/python PYTHONDONTWRITEBYTECODE=1 "$venv/bin/python" -m pytest -q -rs -p no:cacheprovider tests/python --junitxml "$report" ||
+    fail "tests of the Python package; one of them again: PYTHONPATH=build/python $venv/bin/python -m pytest tests/python -k NAME"
+  read -r -a counts < <(python3 -c 'import sys, xml.etree.ElementTree as e
+s = e.parse(sys.argv[1]).getroot()[0]; n = [int(s.get(k)) for k in ("tests", "failures", "errors", "skipped")]
+print(n[0] - sum(n[1:]), n[3])' "$report")
+  passed=$((passed + ${counts[0]:-0})) skipped=$((skipped + ${counts[1]:-0}))
+}
+
 heading "packages"
-bash experiments/packages.sh python3 xz-utils || fail "packages are missing; install what the line above names"
+bash experiments/packages.sh python3 python3-venv python3-dev xz-utils || fail "packages are missing; install what the line above names"
 for stage in $stages; do
   case $stage in
     style)
@@ -71,6 +94,7 @@ for stage in $stages; do
       heading "machine code of CUDA kernels"
       python3 tests/sass.py || fail "machine code of CUDA kernels; tests/sass.py says what the limits are"
       ;;
+    python) test_python ;;
     arm)
       heading "arm"
       bash tests/arm.sh || fail "packed memory on ARM; the first error above is the place"

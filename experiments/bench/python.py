@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Measures the Python package beside other optimizers: the step, and the memory of a training step of GPT-2.
+
+usage: PYTHONPATH=build/python python3 experiments/bench/python.py step [--threads 2] [--rounds 5] [--bf16]
+       PYTHONPATH=build/python python3 experiments/bench/python.py memory
+`step` updates tensors of GPT-2 124M's shapes, whose gradients are there, by each optimizer in turn, in one process; its
+table has medians, and quotients within a round. bitsandbytes takes part where it is installed. `memory` (it needs transformers)
+trains GPT-2 124M for three steps, batch 1 x 256, in a process for each level, and prints the peak of resident memory above
+what imports take, and the time of a forward, backward and step.
+"""
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+import lpmm
+import torch
+
+
+def shapes():
+    yield from [(50257, 768), (1024, 768)]
+    for _ in range(12):
+        yield from [(768,), (768,), (768, 2304), (2304,), (768, 768), (768,), (768,), (768,), (768, 3072), (3072,), (3072, 768), (768,)]
+    yield from [(768,), (768,)]
+
+
+def candidates():
+    yield "torch.optim.AdamW(fused=True)", lambda ps: torch.optim.AdamW(ps, fused=True)
+    try:
+        import bitsandbytes
+        yield "bitsandbytes.optim.AdamW8bit", bitsandbytes.optim.AdamW8bit
+    except ImportError as e:
+        print(f"bitsandbytes is not measured: {e}")
+    for preset in ("fp32", "lpmm", "lpmm-compact", "lpmm-min", "lpmm-nano"):
+        yield f'lpmm.AdamW(preset="{preset}")', lambda ps, preset=preset: lpmm.AdamW(ps, preset=preset)
+
+
+def state_bits(optimizer, elements):
+    tensors = [x for s in optimizer.state.values() for x in s.values() if torch.is_tensor(x) and x.numel() > 1]
+    return 8 * sum(x.numel() * x.element_size() for x in tensors) / elements
+
+
+def measure_step(options):
+    dtype = torch.bfloat16 if options.bf16 else torch.float32
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(0)
+    all_of_them = []
+    for name, make in candidates():
+        parameters = [torch.nn.Parameter(torch.randn(s).mul_(0.02).to(dtype)) for s in shapes()]
+        all_of_them.append((name, parameters, make(parameters), []))
+    gradients = [torch.randn(s).mul_(1e-3).to(dtype) for s in shapes()]
+    for r in range(options.rounds + 2):  # the first two make states and warm up
+        for _, parameters, optimizer, times in all_of_them:
+            for p, g in zip(parameters, gradients):
+                p.grad = g
+            begin = time.perf_counter()
+            optimizer.step()
+            if r > 1:
+                times.append(time.perf_counter() - begin)
+    elements = sum(g.numel() for g in gradients)
+    print(f"{elements:,} {dtype} parameters, {options.threads} threads, {options.rounds} rounds\n")
+    print("| optimizer | ms | × torch | states, bits |\n|---|---:|---:|---:|")
+    first = all_of_them[0][3]
+    for name, _, optimizer, times in all_of_them:
+        quotient = statistics.median(a / b for a, b in zip(times, first))
+        print(f"| `{name}` | {1000 * statistics.median(times):.0f} | {quotient:.2f} | {state_bits(optimizer, elements):.1f} |")
+
+
+def peak():
+    with open("/proc/self/status", encoding="ascii") as status:
+        return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 1024
+
+
+def train_gpt2(level, preset):
+    import transformers
+    torch.manual_seed(0)
+    torch.set_num_threads(2)
+    imports = peak()
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(use_cache=False))
+    model.train(False)  # no dropout: losses can be compared
+    if level == 0:
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    else:
+        optimizer = lpmm.AdamW(model.parameters(), lr=1e-4, preset=preset)
+    if level == 2:
+        optimizer.fold_gradients()
+    if level == 3:
+        lpmm.pack(model, optimizer)
+    ids = torch.randint(0, 50257, (1, 256))
+    with open("/proc/self/clear_refs", "w", encoding="ascii") as peaks:
+        peaks.write("5")
+    times, losses = [], []
+    for _ in range(4):
+        begin = time.perf_counter()
+        loss = model(input_ids=ids, labels=ids).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        times.append(time.perf_counter() - begin)
+        losses.append(f"{loss.item():.3f}")
+    name = "torch fused" if level == 0 else f"level {level}, `{preset}`"
+    print(f"| {name} | {peak():.0f} | {peak() - imports:.0f} | {min(times[1:]):.2f} | {' '.join(losses)} |", flush=True)
+
+
+def measure_memory():
+    print("| | peak, MB | less imports | step, s | losses |\n|---|---:|---:|---:|---|", flush=True)
+    for level, preset in ((0, ""), (1, "lpmm-min"), (2, "lpmm-min"), (3, "lpmm-min"), (3, "lpmm-nano")):
+        subprocess.run([sys.executable, "-W", "ignore", __file__, "one", str(level), preset], check=True, env=os.environ)
+
+
+def main():
+    if sys.argv[1:2] == ["one"]:
+        return train_gpt2(int(sys.argv[2]), sys.argv[3])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["step", "memory"])
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--bf16", action="store_true")
+    options = parser.parse_args()
+    return measure_step(options) if options.what == "step" else measure_memory()
+
+
+if __name__ == "__main__":
+    main()
