@@ -2,7 +2,10 @@
 import copy
 import io
 import os
+import pathlib
 import pickle
+import runpy
+import sys
 import threading
 import warnings
 
@@ -466,3 +469,12 @@ def test_memory_counts_what_there_is():
     train(model, optimizer, 1)
     got, elements = optimizer.memory(), sum(p.numel() for p in model.parameters())
     assert 8 * (got["parameters"] + got["gradients"] + got["states"]) / elements < 24
+
+
+@pytest.mark.parametrize("level", range(4))
+def test_the_example_runs(level, capsys, monkeypatch):
+    path = pathlib.Path(__file__).parents[2] / "lpmm/python/examples/loop.py"
+    monkeypatch.setattr(sys, "argv", [str(path), "--level", str(level)])
+    runpy.run_path(str(path), run_name="__main__")
+    right = float(capsys.readouterr().out.split(": ")[1].split(" %")[0])
+    assert right > 95
