@@ -162,7 +162,7 @@ int run(int argc, char** argv) {
   lpmm train resnet8_drawn --preset lpmm-compact --out runs/first
   lpmm plan resnet20_cifar10 --preset lpmm
   lpmm quantize weights.npy --spec int8:block128:sr
-A published model and a file of your own (a text, or a table of texts and labels):
+A published model and data of your own (a text, a table of texts and labels, a folder of photos):
   lpmm import MODEL_FOLDER --out runs/base
   lpmm train --init runs/base --set data.path=mine.csv --out runs/mine
   lpmm eval runs/mine
