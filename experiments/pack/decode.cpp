@@ -288,8 +288,9 @@ DecodedPicture turned(DecodedPicture p, int orientation) {
 }
 
 std::vector<std::uint8_t> scaled_square(const DecodedPicture& p, const PictureFrame& frame) {
-  const auto [side, scale_to, as_stored, way] = frame;
-  const double factor = static_cast<double>(scale_to) / std::min(p.height, p.width);
+  const int side = frame.side;
+  const Interpolation way = frame.interpolation;
+  const double factor = static_cast<double>(frame.scale_to) / std::min(p.height, p.width);
   const auto scaled = [&](int size) { return std::max(side, static_cast<int>(std::lround(size * factor))); };
   const int height = scaled(p.height), width = scaled(p.width);
   const std::vector<SourceShare> across = shares_of(p.width, width, (width - side) / 2, side, way);

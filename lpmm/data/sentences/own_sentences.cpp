@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <optional>
 #include <random>
-#include <ranges>
 #include <span>
 #include <utility>
 
@@ -53,7 +52,7 @@ std::vector<std::string> in_order(std::vector<std::string> names) {
     return digits > 0 && digits <= kMostDigits && stem(name) == stem(names[0]);
   });
   std::ranges::sort(names);
-  names.erase(std::ranges::unique(names).begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
   if (!are_numbered) return names;
   std::ranges::stable_sort(names, {},
                            [&](const std::string& n) { return std::stoll(n.substr(digits_at(n))); });
@@ -259,9 +258,9 @@ std::vector<SentenceExample> read_examples(const Table& table, const SentenceCol
       const auto at = std::ranges::find(set.labels, answer);
       if (at == set.labels.end()) {
         constexpr std::size_t kShown = 20;
+        const auto some = std::span(set.labels).first(std::min(kShown, set.labels.size()));
         table.refuse(row, fmt::format("has the label \"{}\", which is none of {}{}", answer,
-                                      fmt::join(set.labels | std::views::take(kShown), ", "),
-                                      set.labels.size() > kShown ? ", ..." : ""));
+                                      fmt::join(some, ", "), set.labels.size() > kShown ? ", ..." : ""));
       }
       e.label = static_cast<std::int32_t>(at - set.labels.begin());
     }

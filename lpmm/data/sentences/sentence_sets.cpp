@@ -143,7 +143,7 @@ std::vector<std::string> class_names_of(std::string_view set) {
 }
 
 SentenceSet load_sentences(const SentenceSource& source) {
-  const auto& [set, path, test_file, test_path, columns, share] = source;  // share: of the user's own only
+  const std::string &set = source.set, &path = source.path;
   if (set == kSentencesByPath) {
     return path.empty() ? SentenceSet{.name = set} : load_own_sentences(source);
   }
@@ -154,11 +154,11 @@ SentenceSet load_sentences(const SentenceSource& source) {
     for (const SentenceSetRow& t : set_rows()) known += fmt::format(", {}", t.set.name);
     throw UsageError(fmt::format("no set of sentences is called {}: there are {}", set, known));
   }
-  if (!test_path.empty() || !columns.empty()) {
+  if (!source.test_path.empty() || !source.columns.empty()) {
     throw UsageError(fmt::format("data.{} is for sentences of your own (data.set = {}), but data.set is {}",
-                                 test_path.empty() ? "columns" : "test_path", kSentencesByPath, set));
+                                 source.test_path.empty() ? "columns" : "test_path", kSentencesByPath, set));
   }
-  const bool is_test = test_file == kTestFile;
+  const bool is_test = source.test_file == kTestFile;
   if (is_test && !task->test) {
     throw UsageError(fmt::format("data.test_file = test: the answers of {}'s test set are not public", set));
   }

@@ -59,10 +59,9 @@ void Unigram::find_prefixes(std::string_view text, const Found& found) const {
     const auto byte = [depth](const Token& t) {  // what ends before sorts before
       return t.text.size() <= depth ? -1 : static_cast<int>(static_cast<unsigned char>(t.text[depth]));
     };
-    const auto same =
-        std::ranges::equal_range(first, last, static_cast<unsigned char>(text[depth]), {}, byte);
-    first = same.begin();
-    last = same.end();
+    const int wanted = static_cast<unsigned char>(text[depth]);
+    first = std::ranges::lower_bound(first, last, wanted, {}, byte);
+    last = std::ranges::upper_bound(first, last, wanted, {}, byte);
     if (first != last && first->text.size() == depth + 1) found(first->id, depth + 1);
   }
 }
