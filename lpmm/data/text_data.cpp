@@ -199,8 +199,12 @@ void TextData::read_texts(const std::string& test, std::unique_ptr<Tokenizer> to
         progress(static_cast<std::int64_t>(done) + bytes, static_cast<std::int64_t>(all));
       };
       try {
-        const auto ids = tokenizer_->encode(text, progress ? ProgressCall(said) : ProgressCall());
-        part.ids.insert(part.ids.end(), ids.begin(), ids.end());
+        auto ids = tokenizer_->encode(text, progress ? ProgressCall(said) : ProgressCall());
+        if (part.ids.empty()) {
+          part.ids = std::move(ids);  // a long text's are not there twice
+        } else {
+          part.ids.insert(part.ids.end(), ids.begin(), ids.end());
+        }
       } catch (const UsageError& e) {
         throw UsageError(fmt::format("{}: {}", name, e.what()));
       }
