@@ -62,6 +62,11 @@ std::string conversion_advice(std::string_view format) {
       format);
 }
 
+std::string lower_case(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
 std::string_view format_of_file(const std::string& path) {
   const File file(path, File::Mode::kRead);
   std::array<std::uint8_t, kLongestSignature> bytes{};
@@ -69,8 +74,7 @@ std::string_view format_of_file(const std::string& path) {
   file.read(0, std::as_writable_bytes(begin));
   const std::string_view format = picture_format(begin);
   if (!format.empty()) return format;
-  std::string ending = std::filesystem::path(path).extension().string();
-  for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string ending = lower_case(std::filesystem::path(path).extension().string());
   const bool is_named_png = ending == ".png", is_named_jpeg = std::ranges::count(kJpegEndings, ending) > 0;
   return is_named_png ? "PNG" : is_named_jpeg ? "JPEG" : "";
 }

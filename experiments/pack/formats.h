@@ -16,8 +16,11 @@ bool is_decoded(std::string_view format);
 // What to do with a picture that is not decoded: "is a WebP picture, ...".
 std::string conversion_advice(std::string_view format);
 
-// The same of a file. One whose first bytes say nothing is what the end of its name says: a picture that is
-// damaged, or none. Throws RunError for a file that cannot be read.
+// With small letters for ASCII's capital ones: names of parts, of classes and endings compare in any case.
+std::string lower_case(std::string text);
+
+// picture_format() of a file. One whose first bytes say nothing is what the end of its name says: a picture
+// that is damaged, or none. Throws RunError for a file that cannot be read.
 std::string_view format_of_file(const std::string& path);
 
 }  // namespace lpmm

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <filesystem>
 #include <map>
@@ -22,11 +21,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kTrainParts[] = {"train", "training"};
-
-std::string lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
 
 bool is_hidden(const fs::path& path) {
   return path.filename().string().starts_with('.');
@@ -95,7 +89,7 @@ void expect_same_classes(const PictureClasses& train, const PictureClasses& test
     for (const auto& [name, pictures] : some) {
       if (others.contains(name)) continue;
       for (const auto& [other, more] : others) {
-        if (lower(other) == lower(name)) {
+        if (lower_case(other) == lower_case(name)) {
           throw RunError(
               fmt::format("{}: a class is called {} among the {} pictures and {} among the {} ones; "
                           "give it one name",
@@ -143,7 +137,7 @@ void draw_share(PictureParts& parts, const PictureSource& source, PictureList& l
 // The folder that is called so in any case; empty: there is none.
 fs::path folder_called(const std::vector<fs::path>& folders, const std::string& name) {
   for (const fs::path& folder : folders) {
-    if (lower(folder.filename().string()) == lower(name)) return folder;
+    if (lower_case(folder.filename().string()) == lower_case(name)) return folder;
   }
   return {};
 }

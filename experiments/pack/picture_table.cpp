@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <filesystem>
 #include <span>
 
@@ -22,21 +21,8 @@ constexpr std::string_view kFileNames[] = {"file",       "filename", "file_name"
 constexpr std::string_view kLabelNames[] = {"label", "class", "class_name", "category"};
 constexpr std::string_view kSplitNames[] = {"split", "set", "subset"};
 
-std::string small_letters(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
-
-// The first of these columns that there is; -1: none.
-int column_of(const Table& table, std::span<const std::string_view> names) {
-  for (const std::string_view name : names) {
-    if (const int place = table.place_of(name); place >= 0) return place;
-  }
-  return -1;
-}
-
 std::size_t needed_column(const Table& table, std::span<const std::string_view> names) {
-  const int place = column_of(table, names);
+  const int place = table.place_of_any(names);
   if (place >= 0) return static_cast<std::size_t>(place);
   throw RunError(fmt::format("{}: has the columns {}, but no column {}", table.path,
                              fmt::join(table.names, ", "), fmt::join(names, " or ")));
@@ -49,14 +35,11 @@ struct PictureColumns {
 PictureColumns columns_of(const Table& table, const std::string& asked) {
   if (asked.empty()) {
     return {needed_column(table, kFileNames), needed_column(table, kLabelNames),
-            column_of(table, kSplitNames)};
+            table.place_of_any(kSplitNames)};
   }
   std::vector<std::size_t> places;
-  for (std::size_t at = 0; at <= asked.size();) {
-    const std::size_t end = std::min(asked.find(',', at), asked.size());
-    const std::string name = asked.substr(at, end - at);
+  for (const std::string& name : split_columns(asked)) {
     places.push_back(needed_column(table, std::array<std::string_view, 1>{name}));
-    at = end + 1;
   }
   if (places.size() != 2 && places.size() != 3) {
     throw UsageError(
@@ -80,7 +63,7 @@ PictureParts chosen_parts(const PictureSource& source, std::map<std::string, Pic
         source.path, fmt::join(kSplitNames, " or "), fmt::join(kTestParts, ", ")));
   }
   if (!source.test.empty()) list.tested = fmt::format("those of {}", source.test);
-  if (!source.test.empty() && !take(small_letters(source.test), chosen.test)) {
+  if (!source.test.empty() && !take(lower_case(source.test), chosen.test)) {
     throw UsageError(fmt::format("{}: no row is of the part {}, to test on", source.path, source.test));
   }
   for (const char* name : kTestParts) {
@@ -94,7 +77,7 @@ PictureParts chosen_parts(const PictureSource& source, std::map<std::string, Pic
 }  // namespace
 
 bool is_picture_table(const std::string& path) {
-  return is_table(small_letters(path));
+  return is_table(lower_case(path));
 }
 
 PictureParts read_picture_table(const PictureSource& source, PictureList& list) {
@@ -120,7 +103,7 @@ PictureParts read_picture_table(const PictureSource& source, PictureList& list) 
       list.other_formats.add(path);
     } else {
       const std::string part = split < 0 ? "train" : row.cells[static_cast<std::size_t>(split)];
-      parts[small_letters(part)][of].push_back(path);
+      parts[lower_case(part)][of].push_back(path);
     }
   }
   return chosen_parts(source, std::move(parts), list);

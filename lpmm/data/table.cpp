@@ -222,8 +222,25 @@ int Table::place_of(std::string_view name) const {
   return place([&](const std::string& n) { return std::ranges::equal(n, name, {}, lower, lower); });
 }
 
+int Table::place_of_any(std::span<const std::string_view> some) const {
+  for (const std::string_view name : some) {
+    if (const int place = place_of(name); place >= 0) return place;
+  }
+  return -1;
+}
+
 void Table::refuse(const Row& row, std::string_view why) const {
   refuse_line(path, row.line, why);
+}
+
+std::vector<std::string> split_columns(std::string_view columns) {
+  std::vector<std::string> names;
+  for (std::size_t at = 0; at <= columns.size();) {
+    const std::size_t end = std::min(columns.find(',', at), columns.size());
+    names.emplace_back(columns.substr(at, end - at));
+    at = end + 1;
+  }
+  return names;
 }
 
 bool is_table(std::string_view path) {

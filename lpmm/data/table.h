@@ -21,12 +21,17 @@ struct Table {
 
   // The place of a column, as its name is written or else in other case; -1: there is none.
   int place_of(std::string_view name) const;
+  // That of the first of these names that is there; -1: none is.
+  int place_of_any(std::span<const std::string_view> names) const;
   // Throws RunError("PATH: line N WHY").
   [[noreturn]] void refuse(const Row& row, std::string_view why) const;
 };
 
 // What the names of tables end with, in the order in which they are looked for.
 inline constexpr std::string_view kTableEndings[] = {".tsv", ".csv", ".jsonl", ".json"};
+
+// The names that data.columns holds, with commas between: those of "FILE,LABEL".
+std::vector<std::string> split_columns(std::string_view columns);
 
 // Whether a file has such a name, .gz after it or not.
 bool is_table(std::string_view path);

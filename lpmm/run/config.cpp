@@ -242,6 +242,11 @@ void take_model(const ModelConfig& start, const FamilyList& families, TomlTable&
   file.set("model.name=" + toml_string(start.name), "--init");
 }
 
+// Whether one of the settings begins so: "memory.preset=".
+bool gives(const std::vector<std::string>& settings, std::string_view begin) {
+  return std::ranges::any_of(settings, [&](const std::string& s) { return s.starts_with(begin); });
+}
+
 // A model's name that the command line gives decides the sizes that names decide.
 void clear_sizes(const FamilyList& families, const std::vector<std::string>& settings, TomlTable& file) {
   const auto name = file.table("model").text("name");
@@ -252,8 +257,7 @@ void clear_sizes(const FamilyList& families, const std::vector<std::string>& set
     const auto is_this = [&](const ModelSetting& s) { return s.key == key || s.old_key == key; };
     const auto known = std::ranges::find_if(usual.family->settings, is_this);
     const bool is_size = known != usual.family->settings.end() && usual.value(known->key) != known->standard;
-    const auto gives = [&](const std::string& s) { return s.starts_with(full + "="); };
-    if (is_size && std::ranges::none_of(settings, gives)) file.erase(full);
+    if (is_size && !gives(settings, full + "=")) file.erase(full);
   }
 }
 
@@ -261,10 +265,7 @@ void clear_sizes(const FamilyList& families, const std::vector<std::string>& set
 TomlTable changed_file(const std::string& text, const std::string& name, const ConfigOptions& options) {
   if (options.families == nullptr) throw std::logic_error("ConfigOptions::families: there are none");
   TomlTable file = TomlTable::parse(text, name);
-  const auto given = [&](std::string_view key) {
-    return std::any_of(options.settings.begin(), options.settings.end(),
-                       [&](const std::string& s) { return s.starts_with(key); });
-  };
+  const auto given = [&](std::string_view key) { return gives(options.settings, key); };
   if (!options.preset.empty() || given("memory.preset=")) {  // a preset says all of these
     for (const Role role : kEveryElementRole) file.erase(fmt::format("memory.{}", to_string(role)));
     file.erase("memory.error_feedback");

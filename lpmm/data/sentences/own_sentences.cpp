@@ -59,14 +59,6 @@ std::vector<std::string> in_order(std::vector<std::string> names) {
   return names;
 }
 
-template <class Names>
-int find_column(const Table& table, const Names& names) {
-  for (const std::string_view name : names) {
-    if (const int place = table.place_of(name); place >= 0) return place;
-  }
-  return -1;
-}
-
 [[noreturn]] void refuse_columns(const Table& table, std::string_view lacks) {
   throw RunError(fmt::format(
       "{}: has no column {}, but {}{}; say which to read: data.columns = \"TEXT,LABEL\", or "
@@ -79,14 +71,11 @@ int find_column(const Table& table, const Names& names) {
 
 SentenceColumns named_columns(const Table& table, const std::string& columns) {
   std::vector<int> places;
-  for (std::size_t at = 0; at <= columns.size();) {
-    const std::size_t end = std::min(columns.find(',', at), columns.size());
-    std::string name = columns.substr(at, end - at);
+  for (std::string& name : split_columns(columns)) {
     name.erase(0, name.find_first_not_of(' '));
     name.erase(name.find_last_not_of(' ') + 1);
     places.push_back(table.place_of(name));
     if (places.back() < 0) refuse_columns(table, fmt::format("\"{}\" (data.columns)", name));
-    at = end + 1;
   }
   if (places.size() == 2) return {places[0], -1, places[1]};
   if (places.size() == 3) return {places[0], places[1], places[2]};
@@ -103,10 +92,10 @@ SentenceColumns usual_columns(const Table& table) {
     out.second = table.place_of(second);
     break;
   }
-  if (out.second < 0) out.first = find_column(table, kTextNames);
+  if (out.second < 0) out.first = table.place_of_any(kTextNames);
   if (out.first < 0) refuse_columns(table, "of texts");
-  out.answer = find_column(table, kClassNames);
-  if (out.answer < 0) out.answer = find_column(table, kScoreNames);
+  out.answer = table.place_of_any(kClassNames);
+  if (out.answer < 0) out.answer = table.place_of_any(kScoreNames);
   if (out.answer < 0) refuse_columns(table, "\"label\"");
   return out;
 }
