@@ -1,46 +1,20 @@
 #include "experiments/plots/gnuplot.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "lpmm/base/error.h"
 #include "lpmm/base/process.h"
 #include "lpmm/base/text.h"
 #include "lpmm/files/files.h"
+#include "lpmm/files/temporary_folder.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;
 namespace {
 
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 28;
-
-// A folder that is removed again.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    const char* given = std::getenv("TMPDIR");
-    const fs::path above = given == nullptr || *given == '\0' ? "/tmp" : given;
-    std::error_code error;
-    if (!fs::is_directory(above, error)) throw RunError("no folder for temporary files: set TMPDIR to one");
-    std::string name = (above / "lpmm_plot_XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw RunError(name + ": cannot be made; is the disk full?");
-    path_ = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-  std::string string() const { return path_.string(); }
-
- private:
-  fs::path path_;
-};
 
 // gnuplot does not say that it could not write all.
 std::string whole_picture(const std::string& path, std::string_view end) {
@@ -56,7 +30,7 @@ std::string whole_picture(const std::string& path, std::string_view end) {
 }  // namespace
 
 std::string gnuplot_picture(const std::string& script, const std::string& type) {
-  const TemporaryFolder folder;
+  const TemporaryFolder folder("plot");
   write_text(folder / "script.gp", script);
   const std::string output = folder / "output.txt", name = "plot." + type;
   int code = 0;

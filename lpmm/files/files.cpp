@@ -172,8 +172,7 @@ void refuse_stand_in(const std::string& path, std::string_view begin) {
     throw RunError(path + ": is a Git LFS pointer in place of the file: fetch it with `git lfs pull`");
   }
   if (begin.starts_with("GGUF")) {
-    throw RunError(path +
-                   ": is a GGUF; experiments/zoo/gguf_to_safetensors.py makes a folder of it to import");
+    throw RunError(path + ": is a GGUF, which `lpmm import` makes a run of: give it the file itself");
   }
 }
 

@@ -23,17 +23,27 @@ struct SafetensorsEntry {
   std::uint64_t offset = 0, bytes = 0;  // in the file
 };
 
+// Named tensors in a file, whatever its form.
+class TensorFile {
+ public:
+  virtual ~TensorFile() = default;
+  virtual const std::string& path() const = 0;
+  virtual const std::vector<SafetensorsEntry>& entries() const = 0;         // in the order of the bytes
+  virtual const SafetensorsEntry* find(const std::string& name) const = 0;  // null where there is none
+  // Bytes [first, first + out.size()) of a tensor.
+  virtual void read(const SafetensorsEntry& entry, std::uint64_t first, std::span<std::byte> out) const = 0;
+};
+
 // Opens a file and checks its header against it before anything is used: header length, types, shapes that
 // do not overflow, offsets in range, in order and without gap or overlap, no name twice. Throws RunError.
-class SafetensorsFile {
+class SafetensorsFile final : public TensorFile {
  public:
   explicit SafetensorsFile(const std::string& path);
-  const std::string& path() const { return file_.path(); }
+  const std::string& path() const override { return file_.path(); }
   const Metadata& metadata() const { return metadata_; }
-  const std::vector<SafetensorsEntry>& entries() const { return entries_; }  // in the order of the bytes
-  const SafetensorsEntry* find(const std::string& name) const;               // null where there is none
-  // Bytes [first, first + out.size()) of a tensor.
-  void read(const SafetensorsEntry& entry, std::uint64_t first, std::span<std::byte> out) const;
+  const std::vector<SafetensorsEntry>& entries() const override { return entries_; }
+  const SafetensorsEntry* find(const std::string& name) const override;
+  void read(const SafetensorsEntry& entry, std::uint64_t first, std::span<std::byte> out) const override;
 
  private:
   File file_;

@@ -7,6 +7,8 @@
 
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
+#include "models/gguf/gguf.h"
+#include "models/gguf/tensors.h"
 #include "models/published/config.h"
 
 namespace lpmm {
@@ -62,8 +64,9 @@ void refuse_pickles_in(const fs::path& folder) {
   if (!largest.empty()) refuse_pickle(largest);
 }
 
-std::unique_ptr<SafetensorsFile> open_weights(const std::string& path) {
+std::unique_ptr<TensorFile> open_weights(const std::string& path) {
   std::error_code error;
+  if (is_gguf(path)) return std::make_unique<GgufTensors>(path);
   if (fs::exists(path, error) && is_pickle_name(path)) refuse_pickle(path);
   try {
     return std::make_unique<SafetensorsFile>(path);

@@ -17,6 +17,7 @@
 #include "lpmm/files/files.h"
 #include "lpmm/files/half.h"
 #include "models/families.h"
+#include "models/gguf/gguf.h"
 #include "models/published/facts.h"
 #include "models/published/folder.h"
 #include "models/published/pickles.h"
@@ -27,9 +28,9 @@ namespace lpmm {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* kSingle = "model.safetensors";
-constexpr const char* kConfig = "config.json";
+constexpr const char *kSingle = "model.safetensors", *kConfig = "config.json";
 constexpr const char* kIndex = "model.safetensors.index.json";
+constexpr const char* kWeights[] = {kSingle, kIndex, kGgufWeights};
 constexpr std::uint64_t kLongestText = 1 << 26;
 constexpr std::string_view kVariance = ".running_var", kStatistics = ".running_";
 
@@ -254,8 +255,9 @@ PublishedTensors::PublishedTensors(const std::string& path) : path_(path) {
   const bool is_config = fs::path(path).filename() == kConfig;
   if (const fs::path folder = is_config ? fs::path(path).parent_path() : fs::path(path);
       fs::is_directory(folder, error)) {
-    const bool has_shards = !is_there(folder / kSingle) && is_there(folder / kIndex);
-    path_ = (folder / (has_shards ? kIndex : kSingle)).string();
+    const auto is_weights = [&](const char* name) { return is_there(folder / name); };
+    const auto at = std::ranges::find_if(kWeights, is_weights);
+    path_ = (folder / (at == std::end(kWeights) ? kSingle : *at)).string();
   }
   if (path_.ends_with(".index.json")) {
     open_shards(path_);
@@ -273,7 +275,7 @@ void PublishedTensors::open_shards(const std::string& index) {
   if (!j.is_object() || map == j.end() || !map->is_object() || map->empty()) {
     throw RunError(fmt::format("{}: has no weight_map of tensors and their files", index));
   }
-  std::map<std::string, const SafetensorsFile*> by_name;
+  std::map<std::string, const TensorFile*> by_name;
   std::map<std::string, std::size_t> tensors_of;
   for (const auto& [tensor, file] : map->items()) {
     if (!file.is_string()) throw RunError(fmt::format("{}: {} has no file", index, tensor));
@@ -318,10 +320,8 @@ std::vector<PublishedTensors::Place> PublishedTensors::all() const {
 bool has_published_tensors(const std::string& path, std::initializer_list<const char*> names,
                            std::string_view prefix) {
   std::error_code error;
-  if (fs::is_directory(path, error) && !is_there(fs::path(path) / kSingle) &&
-      !is_there(fs::path(path) / kIndex)) {
-    return false;
-  }
+  const auto is_weights = [&](const char* name) { return is_there(fs::path(path) / name); };
+  if (fs::is_directory(path, error) && std::ranges::none_of(kWeights, is_weights)) return false;
   const PublishedTensors tensors(path);
   return std::ranges::all_of(names,
                              [&](const char* name) { return tensors.find(name, prefix).entry != nullptr; });

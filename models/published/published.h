@@ -24,13 +24,14 @@
 
 namespace lpmm {
 
-// The tensors of a safetensors file, of a folder with model.safetensors, or of one with shards and
-// model.safetensors.index.json. Throws RunError for an index that names what is not there, a shard outside
-// the folder, or a tensor twice; and for a PyTorch pickle, which is not read.
+// The tensors of a safetensors file, of a folder with model.safetensors, of one with shards and
+// model.safetensors.index.json, or of one that a GGUF was unpacked into. Throws RunError for an index that
+// names what is not there, a shard outside the folder, or a tensor twice; and for a PyTorch pickle, which is
+// not read.
 class PublishedTensors {
  public:
   struct Place {
-    const SafetensorsFile* file = nullptr;  // null: there is no such tensor
+    const TensorFile* file = nullptr;  // null: there is no such tensor
     const SafetensorsEntry* entry = nullptr;
   };
   explicit PublishedTensors(const std::string& path);
@@ -43,7 +44,7 @@ class PublishedTensors {
  private:
   void open_shards(const std::string& index);
   std::string path_;
-  std::vector<std::unique_ptr<SafetensorsFile>> files_;
+  std::vector<std::unique_ptr<TensorFile>> files_;
 };
 
 // Whether a file or folder holds weights with tensors of all those names; false where there are none.

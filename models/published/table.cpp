@@ -17,6 +17,7 @@ constexpr FileRow kHuggingFaceFiles[] = {
     {"model.safetensors", Use::kWritten, "weights"},
     {"model-*.safetensors", Use::kWritten, "a shard of the weights"},
     {"model.safetensors.index.json", Use::kWritten, "which shard has which tensor"},
+    {"model.gguf", Use::kWritten, "weights of a GGUF, while it is imported"},
     {"lpmm_tokenizer.json", Use::kWritten, "lpmm's description of the tokenizer", Beside::kTokenizer},
     {"generation_config.json", Use::kRead, "tokens that begin and end a text, settings of sampling"},
     {"tokenizer.json", Use::kRead, "the whole tokenizer", Beside::kTokenizer},

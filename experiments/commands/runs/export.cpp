@@ -1,4 +1,4 @@
-// `lpmm export`: the weights of a checkpoint as plain safetensors.
+// `lpmm export`: the weights of a checkpoint for other programs.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -18,6 +18,7 @@
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/stored_weights.h"
 #include "models/families.h"
+#include "models/gguf/gguf.h"
 #include "models/published/folder.h"
 #include "models/published/type.h"
 
@@ -28,7 +29,7 @@ namespace {
 struct ExportArguments {
   std::string path, output, type;
   int threads = 0;
-  bool hugging_face = false, overwrite = false, json = false;
+  bool hugging_face = false, gguf = false, overwrite = false, json = false;
 };
 
 // The name by which a file of this kind is found beside a model, whatever the run called it.
@@ -89,32 +90,72 @@ std::vector<std::string> export_tokenizer(const StoredWeights& weights, const Pu
   return written;
 }
 
+// The run of a checkpoint, and how others publish such a model.
+struct ExportedRun {
+  RunConfig config;
+  const Published& published;
+};
+ExportedRun exported_run(const std::string& checkpoint) {
+  RunConfig config = load_config(config_beside(checkpoint), with_families());
+  const Published* published = config.model.family->published;
+  if (published == nullptr) {
+    throw UsageError(fmt::format("{}: is a {}, which nobody publishes in a layout of theirs", checkpoint,
+                                 config.model.name));
+  }
+  return {std::move(config), *published};
+}
+
+int export_hugging_face(const ExportArguments& o, const std::string& path, Device& device) {
+  const auto [config, published] = exported_run(path);
+  const StoredWeights weights(path, o.type);
+  if (std::error_code none; fs::equivalent(o.output, model_files_of(path), none)) {
+    throw UsageError(
+        fmt::format("{}: is where the run keeps its files; name another folder (--out)", o.output));
+  }
+  published.save(weights, config.model, o.output, device);
+  const std::vector<std::string> written = export_tokenizer(weights, published, config.data.text, o.output);
+  remove_others(weights.facts(), publisher_of(published.by), written, o.output);
+  print_answer({{"checkpoint", path}, {"output", o.output}, {"type", exported_type(weights.facts()).name}},
+               o.json);
+  return kDone;
+}
+
+// What Ollama makes a model from: `ollama create NAME -f FILE.Modelfile`. The template is within the GGUF.
+void write_modelfile(const std::string& gguf, bool overwrite) {
+  const std::string path = gguf + ".Modelfile";
+  check_overwrite(path, overwrite);
+  write_text(path, fmt::format("FROM ./{}\n", fs::path(gguf).filename().string()));
+}
+
+int export_gguf(const ExportArguments& o, const std::string& path, Device& device) {
+  const std::string name = o.type.empty()     ? "bf16"
+                           : o.type == "fp32" ? "f32"
+                           : o.type == "fp16" ? "f16"
+                                              : o.type;
+  const ExportedRun run = exported_run(path);
+  const StoredWeights weights(path, "fp32");
+  const std::string left_out =
+      write_gguf_model(weights, run.published, run.config.model, *find_gguf_type(name), o.output, device,
+                       [&](const std::string& folder) {
+                         export_tokenizer(weights, run.published, run.config.data.text, folder);
+                       });
+  if (!left_out.empty()) tell(fmt::format("{}: {}\n", o.output, left_out));
+  write_modelfile(o.output, o.overwrite);
+  print_answer(
+      {{"checkpoint", path}, {"output", o.output}, {"type", name}, {"bytes", fs::file_size(o.output)}},
+      o.json);
+  return kDone;
+}
+
 int run_export(const ExportArguments& o) {
   const std::string path = find_checkpoint(o.path);
   check_overwrite(o.output, o.overwrite);
   CpuDevice device(o.threads);
-  if (o.hugging_face) {
-    const RunConfig config = load_config(config_beside(path), with_families());
-    const ModelConfig& model = config.model;
-    const Published* published = model.family->published;
-    if (published == nullptr) {
-      throw UsageError(
-          fmt::format("{}: is a {}, which nobody publishes in a layout of theirs", path, model.name));
-    }
-    const StoredWeights weights(path, o.type);
-    if (std::error_code none; fs::equivalent(o.output, model_files_of(path), none)) {
-      throw UsageError(
-          fmt::format("{}: is where the run keeps its files; name another folder (--out)", o.output));
-    }
-    published->save(weights, model, o.output, device);
-    const std::vector<std::string> written =
-        export_tokenizer(weights, *published, config.data.text, o.output);
-    remove_others(weights.facts(), publisher_of(published->by), written, o.output);
-    print_answer({{"checkpoint", path}, {"output", o.output}, {"type", exported_type(weights.facts()).name}},
-                 o.json);
-    return kDone;
-  }
-  if (o.type == "fp16") throw UsageError("--type fp16 is for --hf; plain files are fp32 or bf16");
+  const bool is_block = o.type.starts_with('q');
+  if (o.gguf) return export_gguf(o, path, device);
+  if (is_block) throw UsageError(fmt::format("--type {} is for --gguf", o.type));
+  if (o.hugging_face) return export_hugging_face(o, path, device);
+  if (o.type == "fp16") throw UsageError("--type fp16 is for --hf and --gguf; plain files are fp32 or bf16");
   const std::string type = o.type.empty() ? "fp32" : o.type;
   export_checkpoint(path, o.output, type == "bf16" ? ValueType::kBf16 : ValueType::kFp32, device);
   const SafetensorsFile file(o.output);
@@ -131,7 +172,7 @@ int run_export(const ExportArguments& o) {
 
 void add_export_command(CLI::App& program, Action& action) {
   auto o = std::make_shared<ExportArguments>();
-  CLI::App* command = program.add_subcommand("export", "Write a checkpoint's weights as plain safetensors");
+  CLI::App* command = program.add_subcommand("export", "Write a checkpoint's weights as safetensors or GGUF");
   command->add_option("PATH", o->path, "a run's folder, its checkpoints folder or one checkpoint")
       ->required();
   command->add_option("--out", o->output, "file to write; with --hf, a folder")
@@ -140,10 +181,18 @@ void add_export_command(CLI::App& program, Action& action) {
       ->type_name("PATH");
   command
       ->add_option("--type", o->type,
-                   "fp32, bf16, or with --hf fp16 (default: with --hf as it came, else fp32)")
-      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}).description(""));
-  command->add_flag("--hf", o->hugging_face,
-                    "as its family is published: model.safetensors or shards, config.json, the tokenizer");
+                   "fp32, bf16, with --hf or --gguf fp16, with --gguf q8_0 or q4_0 (default: with --hf as it "
+                   "came, with --gguf bf16, else fp32)")
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16", "q8_0", "q4_0"}).description(""));
+  CLI::Option* hugging_face = command->add_flag(
+      "--hf", o->hugging_face,
+      "as its family is published: model.safetensors or shards, config.json, the tokenizer");
+  command
+      ->add_flag(
+          "--gguf", o->gguf,
+          "as llama.cpp and Ollama read it: one file with weights, tokenizer and template of dialogues, "
+          "and FILE.Modelfile beside it")
+      ->excludes(hugging_face);
   add_overwrite_option(*command, o->overwrite);
   add_threads_option(*command, o->threads);
   command->add_flag("--json", o->json, "print one JSON object");
@@ -153,7 +202,8 @@ its files under their publisher's names, with all else that came with the model:
 dialogues, settings of generation, how pictures are normalised, how sentences become vectors.
 Examples:
   lpmm export runs/r20 --type bf16 --out r20.safetensors
-  lpmm export runs/gpt --hf --out gpt_hf)");
+  lpmm export runs/gpt --hf --out gpt_hf
+  lpmm export runs/smol --gguf --type q8_0 --out smol.gguf)");
   on_selected(*command, action, o, run_export);
 }
 

@@ -25,6 +25,7 @@
 #include "lpmm/run/run_folder.h"
 #include "lpmm/run/stored_weights.h"
 #include "models/families.h"
+#include "models/gguf/gguf.h"
 #include "models/published/facts.h"
 #include "models/published/folder.h"
 #include "models/published/published.h"
@@ -36,7 +37,7 @@ namespace {
 using nlohmann::ordered_json;
 
 struct ImportArguments {
-  std::string path, output, preset = "lpmm", folder;
+  std::string path, name, output, preset = "lpmm", folder;  // of the model, and as messages call it
   std::vector<std::string> settings;
   int threads = 0;
   bool json = false;
@@ -113,7 +114,7 @@ ordered_json tokenizer_of(const ImportArguments& o, RunConfig& config) {
     check_end(*tokenizer, o, config.model);
     if (const std::string left_out = tokenizer->fit(most); !left_out.empty()) {
       tell(fmt::format("{}: the model has no row for the added tokens {}: texts with one are refused\n",
-                       o.path, left_out));
+                       o.name, left_out));
     }
     if (tokenizer->vocabulary() <= most) return tokenizer->describe();
     if (!o.folder.empty()) {
@@ -124,7 +125,7 @@ ordered_json tokenizer_of(const ImportArguments& o, RunConfig& config) {
   }
   if (described.is_null()) {
     tell(fmt::format(
-        "no tokenizer beside {} that fits: text cannot be sampled from this import (see --vocab)\n", o.path));
+        "no tokenizer beside {} that fits: text cannot be sampled from this import (see --vocab)\n", o.name));
     text.tokenizer = TextOptions{}.tokenizer;
     return {};
   }
@@ -188,7 +189,7 @@ RunConfig imported_config(const ImportArguments& o) {
   config.train.batch = 1;
   config.model = changed_model(config, o.path, o.settings);
   const std::string remark = published.remark == nullptr ? "" : published.remark(o.path, config.model);
-  if (!remark.empty()) tell(fmt::format("{}: {}\n", o.path, remark));
+  if (!remark.empty()) tell(fmt::format("{}: {}\n", o.name, remark));
   const TaskRow& task = task_of(config.model);
   config.data.set = task.by_path;  // of which there are none yet
   if (!task.has_tokens) return config;
@@ -209,18 +210,18 @@ void keep_files(const ImportArguments& o, const Published& published, const RunF
   make_model_files(out.root, [&](const fs::path& folder) {
     for (const std::string& said :
          keep_published(o.path, o.folder, published, config.model.channels, folder.string())) {
-      tell(fmt::format("{}: {}\n", o.path, said));
+      tell(fmt::format("{}: {}\n", o.name, said));
     }
   });
   if (const std::string rates = dropout_beside(o.path, published); !rates.empty()) {
     const bool has_dropout = std::ranges::any_of(
         complete(config.model).settings, [](const auto& setting) { return setting.first == "dropout"; });
-    tell(fmt::format("{}: its library trains with {}; here {}\n", o.path, rates,
+    tell(fmt::format("{}: its library trains with {}; here {}\n", o.name, rates,
                      has_dropout ? fmt::format("model.dropout is {}", config.model.number("dropout"))
                                  : "this family has no dropout"));
   }
   if (const std::string unused = unused_beside(o.path, published); !unused.empty()) {
-    tell(fmt::format("{}: not used: {}\n", o.path, unused));
+    tell(fmt::format("{}: not used: {}\n", o.name, unused));
   }
   TextOptions& text = config.data.text;
   if (text.tokenizer == kGpt2Tokenizer && has_tokenizer(published.tokenizer, kept)) text.folder = kept;
@@ -228,11 +229,7 @@ void keep_files(const ImportArguments& o, const Published& published, const RunF
   if (!file.empty()) text.tokenizer = file;
 }
 
-int run_import(const ImportArguments& o) {
-  if (first_bad_byte(o.path) != std::string::npos) {
-    throw UsageError(
-        fmt::format("{}: is no UTF-8 text, which a run keeps its names in; rename it", printable(o.path)));
-  }
+int import_folder(const ImportArguments& o) {
   RunConfig config = imported_config(o);
   const auto model = [&] {
     try {
@@ -254,9 +251,9 @@ int run_import(const ImportArguments& o) {
   if (published.load_buffers != nullptr) published.load_buffers(o.path, buffers);
   const ReadFacts facts = read_published_facts(o.path, config.model);
   if (!facts.left_out.empty()) {
-    tell(fmt::format("{}: {}: no token of the model, left out\n", o.path, facts.left_out));
+    tell(fmt::format("{}: {}: no token of the model, left out\n", o.name, facts.left_out));
   }
-  ordered_json state = {{kSource, o.path}};
+  ordered_json state = {{kSource, o.name}};
   if (!facts.tokens.empty()) state[kSpecialTokens] = special_tokens_json(facts.tokens);
   if (!facts.classes.empty()) state[kClasses] = facts.classes;
   const ordered_json tokenizer = task_of(config.model).has_tokens ? tokenizer_of(o, config) : ordered_json();
@@ -280,6 +277,35 @@ int run_import(const ImportArguments& o) {
   return kDone;
 }
 
+// `text` with the GGUF's name in place of those of the folder that it is unpacked into.
+std::string renamed(std::string text, const std::string& folder, const std::string& name) {
+  for (const std::string& from : {fmt::format("{}/{}", folder, kGgufWeights), folder}) {
+    for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + name.size()))
+      text.replace(at, from.size(), name);
+  }
+  return text;
+}
+
+int run_import(const ImportArguments& given) {
+  ImportArguments o = given;
+  o.name = o.path;
+  if (first_bad_byte(o.path) != std::string::npos) {
+    throw UsageError(
+        fmt::format("{}: is no UTF-8 text, which a run keeps its names in; rename it", printable(o.path)));
+  }
+  if (!is_gguf(o.path)) return import_folder(o);
+  const UnpackedGguf unpacked(o.path);
+  if (!unpacked.remark().empty()) tell(fmt::format("{}: {}\n", o.name, unpacked.remark()));
+  o.path = unpacked.folder();
+  try {
+    return import_folder(o);
+  } catch (const RunError& e) {
+    throw RunError(renamed(e.what(), o.path, o.name));
+  } catch (const UsageError& e) {
+    throw UsageError(renamed(e.what(), o.path, o.name));
+  }
+}
+
 }  // namespace
 
 void add_import_command(CLI::App& program, Action& action) {
@@ -289,7 +315,7 @@ void add_import_command(CLI::App& program, Action& action) {
       "Take over a published model: GPT-2, Llama and its kin, BERT and its kin, Marian, ResNet, ViT");
   command
       ->add_option("PATH", o->path,
-                   "folder of config.json and model.safetensors or its shards, or one of these files")
+                   "folder of config.json and model.safetensors or its shards, one of these files, or a GGUF")
       ->required();
   command->add_option("--out", o->output, "folder of a run to make; its checkpoint has no optimizer state")
       ->required()
@@ -307,6 +333,7 @@ void add_import_command(CLI::App& program, Action& action) {
   command->footer(R"(Examples:
   lpmm import gpt2/ --out runs/gpt2
   lpmm import SmolLM2-135M/ --out runs/smol
+  lpmm import SmolLM2-135M.Q8_0.gguf --out runs/smol
   lpmm sample runs/gpt2 --prompt "The meaning of life is"
   lpmm train gpt2_124m --init runs/gpt2 --out runs/tuned)");
   on_selected(*command, action, o, run_import);

@@ -17,28 +17,56 @@ std::optional<std::uint64_t> take_varint(std::string_view& rest) {
   return std::nullopt;
 }
 
+enum Kind { kNumber = 0, kEightBytes = 1, kBytes = 2, kFourBytes = 5 };  // others no model has
+
+// Takes a field off the start of a message: its number, as the library reads it, from 32 bits of the key, its
+// kind, and its value or bytes. Nothing where there is none.
+struct Field {
+  std::uint32_t number = 0;
+  int kind = 0;
+  std::uint64_t value = 0;
+  std::string_view bytes;
+};
+std::optional<Field> take_field(std::string_view& message) {
+  const auto key = take_varint(message);
+  if (!key) return std::nullopt;
+  Field field;
+  field.number = static_cast<std::uint32_t>(*key) >> 3;
+  field.kind = static_cast<int>(*key & 7);
+  if (field.kind == kNumber) {
+    const auto value = take_varint(message);
+    field.value = value.value_or(0);
+    return value ? std::optional(field) : std::nullopt;
+  }
+  std::optional<std::uint64_t> bytes;
+  if (field.kind == kEightBytes) bytes = 8;
+  if (field.kind == kBytes) bytes = take_varint(message);
+  if (field.kind == kFourBytes) bytes = 4;
+  if (!bytes || *bytes > message.size()) return std::nullopt;
+  field.bytes = message.substr(0, *bytes);
+  message.remove_prefix(*bytes);
+  return field;
+}
+
 }  // namespace
 
 bool find_fields(std::string_view message, std::uint32_t number, FieldKind wanted,
                  std::vector<std::string_view>& found) {
-  enum { kNumber = 0, kEightBytes = 1, kBytes = 2, kFourBytes = 5 };  // others no model has
   while (!message.empty()) {
-    const auto key = take_varint(message);
-    if (!key) return false;
-    const auto kind = static_cast<int>(*key & 7);
-    std::optional<std::uint64_t> bytes;
-    if (kind == kNumber && take_varint(message)) bytes = 0;
-    if (kind == kEightBytes) bytes = 8;
-    if (kind == kBytes) bytes = take_varint(message);
-    if (kind == kFourBytes) bytes = 4;
-    if (!bytes || *bytes > message.size()) return false;
-    // The library reads 32 bits of a key.
-    if (kind == static_cast<int>(wanted) && static_cast<std::uint32_t>(*key) >> 3 == number) {
-      found.push_back(message.substr(0, *bytes));
-    }
-    message.remove_prefix(*bytes);
+    const auto field = take_field(message);
+    if (!field) return false;
+    if (field->kind == static_cast<int>(wanted) && field->number == number) found.push_back(field->bytes);
   }
   return true;
+}
+
+std::optional<std::uint64_t> find_number(std::string_view message, std::uint32_t number) {
+  while (!message.empty()) {
+    const auto field = take_field(message);
+    if (!field) return std::nullopt;
+    if (field->kind == kNumber && field->number == number) return field->value;
+  }
+  return std::nullopt;
 }
 
 std::uint32_t uint32_at(std::string_view bytes, std::size_t at) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -13,6 +14,8 @@ enum class FieldKind : std::uint8_t { kBytes = 2, kFourBytes = 5 };
 // Appends what the fields `number` of that kind hold; false where it is no message.
 bool find_fields(std::string_view message, std::uint32_t number, FieldKind kind,
                  std::vector<std::string_view>& found);
+// The first number in a field; nothing where there is none, or no message.
+std::optional<std::uint64_t> find_number(std::string_view message, std::uint32_t number);
 // The first four of `bytes` from `at` on, the lowest first.
 std::uint32_t uint32_at(std::string_view bytes, std::size_t at);
 

@@ -1,0 +1,304 @@
+// GGUF: blocks as the publisher's own library reads and writes them (PyPI's gguf 0.17), models there and
+// back, tokenizers, and files that lie.
+#include "models/gguf/gguf.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <functional>
+
+#include "lpmm/data/tokenizer.h"
+#include "lpmm/files/files.h"
+#include "lpmm/run/checkpoint.h"
+#include "lpmm/run/stored_weights.h"
+#include "models/gguf/file.h"
+#include "models/gguf/layout.h"
+#include "models/gguf/tokenizer.h"
+#include "models/published/published.h"
+#include "tests/lpmm/said.h"
+#include "tests/models/imported.h"
+#include "tests/models/through.h"
+
+namespace lpmm {
+namespace {
+namespace fs = std::filesystem;
+
+std::string golden(const std::string& name) {
+  return LPMM_SOURCE_DIR "/tests/golden/" + name;
+}
+
+// ---- blocks --------------------------------------------------------------------------------------------------
+struct BlockCase {
+  const char* type;
+  std::uint32_t crc;                // of what the library decodes four blocks to
+  std::vector<std::size_t> halves;  // where scales are
+};
+
+TEST(GgufTypes, BlocksAreDecodedAsTheirLibraryDoes) {
+  const BlockCase cases[] = {{"f16", 0x548ADDEFU, {0}},     {"bf16", 0x514544C0U, {}},
+                             {"q8_0", 0xBD626810U, {0}},    {"q4_0", 0xA4DCD03DU, {0}},
+                             {"q4_1", 0xB7E71E23U, {0, 2}}, {"q5_0", 0x270329F9U, {0}},
+                             {"q5_1", 0x465B0668U, {0, 2}}, {"q4_k", 0xD15731FCU, {0, 2}},
+                             {"q5_k", 0x33DF79E0U, {0, 2}}, {"q6_k", 0x1476CFE8U, {208}}};
+  for (const BlockCase& c : cases) {
+    const GgufType& type = *find_gguf_type(c.type);
+    const auto bytes = static_cast<std::size_t>(type.bytes),
+               elements = static_cast<std::size_t>(type.elements);
+    std::vector<float> values(4 * elements);
+    for (std::size_t b = 0; b < 4; ++b) {
+      std::vector<std::byte> block(bytes);
+      for (std::size_t i = 0; i < bytes; ++i) block[i] = static_cast<std::byte>(97 * (b * bytes + i) + 13);
+      for (const std::size_t at : c.halves) {
+        block[at] = static_cast<std::byte>(17 * b + at);
+        block[at + 1] = static_cast<std::byte>(0x2C + b);
+      }
+      if (type.name == "bf16") block[1] = std::byte{0x3E};
+      type.decode(block.data(), &values[b * elements]);
+    }
+    EXPECT_EQ(crc32(std::as_bytes(std::span(values))), c.crc) << c.type;
+  }
+}
+
+TEST(GgufTypes, BlocksAreWrittenAsTheirLibraryDoes) {
+  constexpr std::pair<const char*, std::uint32_t> kCases[] = {
+      {"q8_0", 0xAF83C0CCU}, {"q4_0", 0x77E836CEU}, {"bf16", 0x03046036U}, {"f16", 0xBC55C552U}};
+  std::vector<float> values(128);
+  for (int i = 0; i < 128; ++i) {
+    values[static_cast<std::size_t>(i)] =
+        i / 32 == 2 ? 0 : static_cast<float>((i * 7919 + 31) % 2003 - 1001) / 500;
+  }
+  for (const auto& [name, crc] : kCases) {
+    const GgufType& type = *find_gguf_type(name);
+    const auto elements = static_cast<std::size_t>(type.elements);
+    std::vector<std::byte> blocks(values.size() / elements * static_cast<std::size_t>(type.bytes));
+    for (std::size_t i = 0; i < values.size() / elements; ++i) {
+      type.encode(&values[i * elements], &blocks[i * static_cast<std::size_t>(type.bytes)]);
+    }
+    EXPECT_EQ(crc32(blocks), crc) << name;
+  }
+}
+
+// ---- models --------------------------------------------------------------------------------------------------
+class GgufModelTest : public TemporaryFolderTest, public testing::WithParamInterface<const char*> {
+ protected:
+  // A fixture as a GGUF of that type.
+  std::string packed(const std::string& fixture, std::string_view type) const {
+    const Published& published = *published_family(golden(fixture)).published;
+    const ModelConfig config = published.read(golden(fixture));
+    Imported model(published, config, golden(fixture));
+    const StoredWeights stored(
+        save_checkpoint(path("c"), 0, config.name, model.memory, Buffers({}, model.device), {{"x", 1}}, 0));
+    const Kept kept(stored, golden(fixture));
+    write_gguf_model(kept, published, config, *find_gguf_type(type), path("m.gguf"), model.device,
+                     [](const std::string&) {});
+    return path("m.gguf");
+  }
+};
+INSTANTIATE_TEST_SUITE_P(, GgufModelTest,
+                         testing::Values("llama_tiny", "qwen2_tiny", "qwen3_tiny", "llama_biased_tiny",
+                                         "phi3_tiny", "olmo2_tiny", "granite_tiny"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(GgufModelTest, EveryTensorComesBack) {
+  const UnpackedGguf unpacked(packed(GetParam(), "f32"));
+  const PublishedTensors first(golden(GetParam())), second(unpacked.folder());
+  const auto values = [](const PublishedTensors::Place& place) {
+    std::vector<float> out(place.entry->bytes / sizeof(float));
+    place.file->read(*place.entry, 0, std::as_writable_bytes(std::span(out)));
+    return out;
+  };
+  for (const PublishedTensors::Place& place : second.all()) {
+    const auto was = first.find(place.entry->name);
+    ASSERT_NE(was.entry, nullptr) << place.entry->name;
+    EXPECT_EQ(place.entry->shape, was.entry->shape);
+    EXPECT_EQ(values(place), values(was)) << place.entry->name;
+  }
+  const Published& published = *published_family(unpacked.folder()).published;
+  Imported a(published, published.read(golden(GetParam())), golden(GetParam()));
+  Imported b(published, published.read(unpacked.folder()), unpacked.folder());
+  EXPECT_EQ(a.logits({1, 2, 3}), b.logits({1, 2, 3}));
+}
+
+TEST_P(GgufModelTest, SizesAndSettingsComeBack) {
+  const UnpackedGguf unpacked(packed(GetParam(), "f32"));
+  const ModelConfig was = published_family(golden(GetParam())).published->read(golden(GetParam())),
+                    is = published_family(unpacked.folder()).published->read(unpacked.folder());
+  for (const auto& [key, value] : was.settings) {
+    EXPECT_TRUE(key == "head_width" || is.value(key) == value) << key;
+  }
+}
+
+class GgufTest : public TemporaryFolderTest {};
+
+TEST_F(GgufTest, WhatLlamaCppDoesOtherwiseIsRefused) {
+  const auto keys = [](const std::string& fixture) {
+    const Json config = parse_json(read_text(golden(fixture) + "/config.json", 1 << 20));
+    return said([&] { keys_of(config, *find_gguf_model(config["model_type"].get<std::string>())); });
+  };
+  EXPECT_NE(keys("mistral_tiny").find("hidden_act"), std::string::npos);
+  EXPECT_NE(keys("smollm3_tiny").find("no_rope_layer_interval"), std::string::npos);
+  EXPECT_NE(keys("gpt2_wide_tiny").find("\"relu\" has no GGUF"), std::string::npos);
+}
+
+TEST_F(GgufTest, MatricesOfAGpt2AreTurned) {
+  const std::string from = golden("gpt2_wide_tiny");
+  const SafetensorsFile first(from + "/model.safetensors");
+  std::vector<GgufSource> sources;
+  std::vector<std::vector<float>> held;
+  for (const SafetensorsEntry& entry : first.entries()) held.push_back(values_of<float>(first, entry.name));
+  const GgufModel& model = *find_gguf_model("gpt2");
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    const SafetensorsEntry& entry = first.entries()[i];
+    GgufSource source{gguf_name(model, entry.name), entry.shape, find_gguf_type("f32"), {}};
+    std::vector<float> values = held[i];
+    if (is_turned(model, source.name)) {
+      std::swap(source.shape[0], source.shape[1]);
+      const auto rows = static_cast<std::size_t>(entry.shape[0]),
+                 columns = static_cast<std::size_t>(entry.shape[1]);
+      for (std::size_t j = 0; j < values.size(); ++j) values[j % columns * rows + j / columns] = held[i][j];
+    }
+    source.emit = [values](const GgufSource::Sink& sink) { sink(values); };
+    sources.push_back(std::move(source));
+  }
+  Json config = parse_json(read_text(from + "/config.json", 1 << 20));
+  config["activation_function"] = "gelu_new";
+  write_gguf(path("g.gguf"), keys_of(config, model), sources);
+  const UnpackedGguf unpacked(path("g.gguf"));
+  const PublishedTensors second(unpacked.folder());
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    const SafetensorsEntry& entry = first.entries()[i];
+    const auto place = second.find(entry.name, "transformer.");
+    ASSERT_NE(place.entry, nullptr) << entry.name;
+    std::vector<float> got(held[i].size());
+    place.file->read(*place.entry, 0, std::as_writable_bytes(std::span(got)));
+    EXPECT_EQ(got, held[i]) << entry.name;
+  }
+  EXPECT_EQ(published_family(unpacked.folder()).published->read(unpacked.folder()).integer("mlp_width"), 12);
+}
+
+// ---- tokenizers ------------------------------------------------------------------------------------------------
+// Four merges, bytes spelled as GPT-2's, one added token; split as Llama 3.
+Json byte_level_document() {
+  Json vocabulary = Json::object();
+  for (int c = 33; c < 127; ++c) vocabulary[std::string(1, static_cast<char>(c))] = c - 33;
+  vocabulary["\u0120"] = 94;  // a space
+  for (const char* token : {"th", "the", "\u0120the", "er"}) vocabulary[token] = vocabulary.size();
+  return {{"added_tokens",
+           {{{"id", 99},
+             {"content", "<|end|>"},
+             {"special", true},
+             {"single_word", false},
+             {"lstrip", false},
+             {"rstrip", false},
+             {"normalized", false}}}},
+          {"normalizer", nullptr},
+          {"pre_tokenizer",
+           {{"type", "Sequence"},
+            {"pretokenizers",
+             {{{"type", "Digits"}, {"individual_digits", true}},
+              {{"type", "ByteLevel"},
+               {"add_prefix_space", false},
+               {"trim_offsets", true},
+               {"use_regex", true}}}}}},
+          {"post_processor", nullptr},
+          {"decoder",
+           {{"type", "ByteLevel"}, {"add_prefix_space", true}, {"trim_offsets", true}, {"use_regex", true}}},
+          {"model",
+           {{"type", "BPE"},
+            {"dropout", nullptr},
+            {"unk_token", nullptr},
+            {"ignore_merges", false},
+            {"vocab", vocabulary},
+            {"merges", {"t h", "th e", "\u0120 the", "e r"}}}}};
+}
+
+TEST_F(GgufTest, ATokenizerOfBytesComesBack) {
+  fs::create_directories(path("hf"));
+  write_text(path("hf/tokenizer.json"), byte_level_document().dump());
+  write_text(path("hf/tokenizer_config.json"), R"({"eos_token": "<|end|>"})");
+  write_text(path("hf/chat_template.jinja"), "{{ messages }}");
+  write_text(path("hf/config.json"), "{}");
+  Json keys = {{"general.architecture", "llama"}};
+  EXPECT_EQ(add_tokenizer(path("hf"), 104, keys), "");
+  EXPECT_EQ(keys["tokenizer.ggml.pre"], "smollm");
+  EXPECT_EQ(keys["tokenizer.ggml.tokens"].size(), 104);  // as many as the model has rows
+  EXPECT_EQ(keys["tokenizer.ggml.token_type"][99], 3);
+  EXPECT_EQ(keys["tokenizer.ggml.eos_token_id"], 99);
+  write_gguf(path("t.gguf"), keys, {});
+  fs::create_directories(path("back"));
+  Json config;
+  EXPECT_EQ(unpack_tokenizer(GgufFile(path("t.gguf")), path("back"), config), "");
+  EXPECT_EQ(config["eos_token_id"], 99);
+  EXPECT_EQ(read_text(path("back/chat_template.jinja"), 100), "{{ messages }}");
+  const auto was = load_tokenizer(path("hf")), is = load_tokenizer(path("back"));
+  for (const char* text : {"the other 12 the", "x<|end|>the", "", "<|end|>", "ether"}) {
+    EXPECT_EQ(was->encode(text), is->encode(text)) << text;
+  }
+  EXPECT_EQ(is->end_of_text(), 99);
+}
+
+TEST_F(GgufTest, AWayToSplitThatLlamaCppHasNotIsSaid) {
+  fs::create_directories(path("hf"));
+  Json document = byte_level_document();
+  document["pre_tokenizer"]["pretokenizers"][0]["individual_digits"] = false;
+  write_text(path("hf/tokenizer.json"), document.dump());
+  Json keys = Json::object();
+  EXPECT_NE(add_tokenizer(path("hf"), 104, keys).find("splits words"), std::string::npos);
+  EXPECT_EQ(keys["tokenizer.ggml.model"], "no_vocab");
+}
+
+// ---- files that lie --------------------------------------------------------------------------------------------
+std::string small_file(const std::string& path) {
+  const Json keys = {{"general.architecture", "llama"},
+                     {"llama.block_count", 1},
+                     {"llama.rope.freq_base", 1e4},
+                     {"tokenizer.ggml.tokens", {"a", "bc"}},
+                     {"tokenizer.ggml.token_type", {1, 3}}};
+  const std::vector<float> values(64, 0.5F);
+  const GgufSource tensor{
+      "token_embd.weight", {2, 32}, find_gguf_type("q8_0"), [&](const GgufSource::Sink& sink) {
+        sink(values);
+      }};
+  write_gguf(path, keys, std::span(&tensor, 1));
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST_F(GgufTest, ADamagedFileIsRefusedOrReadWithinItsBounds) {
+  const std::string whole = small_file(path("x"));
+  const auto open = [&](const std::string& bytes) {
+    std::ofstream(path("y"), std::ios::binary) << bytes;
+    const GgufFile file(path("y"));
+    for (const GgufTensor& tensor : file.tensors()) {
+      std::vector<std::byte> all(tensor.bytes);
+      file.read(tensor, 0, all);
+    }
+  };
+  open(whole);
+  for (std::size_t size = 0; size < whole.size() - 28; ++size) {  // which fill up the last tensor
+    EXPECT_THROW(open(whole.substr(0, size)), RunError) << size;
+  }
+  for (std::size_t at = 0; at < whole.size() - 96; ++at) {
+    for (const char value : {'\x01', '\xFF'}) {
+      std::string bytes = whole;
+      bytes[at] = value;
+      try {
+        open(bytes);
+      } catch (const RunError&) {
+      }
+    }
+  }
+}
+
+TEST_F(GgufTest, KeysKeepTheirKinds) {
+  small_file(path("x"));
+  const GgufFile file(path("x"));
+  EXPECT_EQ(file.keys()["llama.rope.freq_base"], 1e4);
+  EXPECT_EQ(file.keys()["tokenizer.ggml.token_type"][1], 3);
+  EXPECT_EQ(file.keys()["tokenizer.ggml.tokens"][1], "bc");
+  ASSERT_NE(file.find("token_embd.weight"), nullptr);
+  EXPECT_EQ(file.find("token_embd.weight")->shape, (std::vector<std::int64_t>{2, 32}));
+}
+
+}  // namespace
+}  // namespace lpmm
