@@ -51,7 +51,7 @@ class LlamaCpp:
     def greedy(self, ids, tokens):
         got = self.post("/completion", {"prompt": ids, "n_predict": tokens, "temperature": 0, "n_probs": 5, "cache_prompt": False,
                                         "return_tokens": True, "ignore_eos": True})
-        return got["tokens"], got["completion_probabilities"][0]["top_logprobs"]
+        return got["tokens"], got.get("completion_probabilities")
 
 
 def export(run, out, *words):
@@ -71,11 +71,15 @@ def judge(name, published, folder):
     odd = [text for text in made.texts() if tokenizer.encode(text, add_special_tokens=False) != server.ids(text)]
     prompt = tokenizer.encode(PROMPT)
     with torch.no_grad():
-        told_next = model(torch.tensor([prompt])).logits[0, -1].log_softmax(0)
+        told_next = model(torch.tensor([prompt])).logits[0].log_softmax(1)
         ours = model.generate(torch.tensor([prompt]), max_new_tokens=TOKENS, do_sample=False, eos_token_id=None, pad_token_id=0,
                               repetition_penalty=1.0)[0, len(prompt):].tolist()
-    theirs, top = server.greedy(prompt, TOKENS)
-    apart = max(abs(told_next[one["id"]].item() - one["logprob"]) for one in top)
+    theirs, _ = server.greedy(prompt, TOKENS)
+    apart = 0.0
+    for n in range(1, len(prompt) + 1):
+        tokens, told_by = server.greedy(prompt[:n], 1)
+        if told_by and told_by[0]["id"] == tokens[0]:  # probabilities of a part of a character come with the next token
+            apart = max(apart, *(abs(told_next[n - 1, one["id"]].item() - one["logprob"]) for one in told_by[0]["top_logprobs"]))
     exports.run(PROGRAM, "import", folder / "model.gguf", "--out", folder / "again", "--preset", "fp32")
     export(folder / "again", folder / "hf2", "--hf", "--type", "fp32")
     first, second = load_file(folder / "hf/model.safetensors"), load_file(folder / "hf2/model.safetensors")

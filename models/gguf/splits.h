@@ -17,7 +17,7 @@ struct GgufSplit {
   bool normalizes = false;   // to NFC, which llama.cpp does not
 };
 const GgufSplit* find_split(std::string_view name);  // null: unknown here
-const GgufSplit* split_of(const Json& tokenizer);  // of a tokenizer.json
+const GgufSplit* split_of(const Json& tokenizer);    // of a tokenizer.json
 Json pre_tokenizer_json(const GgufSplit& split);
 
 }  // namespace lpmm
