@@ -260,6 +260,25 @@ TEST_F(Runs, OthersTrainTheSameOnTheDevice) {
   }
 }
 
+TEST_F(Runs, ConversationsTrainTheSameOnTheDevice) {
+  std::string lines;
+  for (std::size_t i = 0; i < 80; ++i) {
+    lines +=
+        fmt::format("{{\"text\": \"{}\"}}\n", std::string(3 + i * 7 % 15, static_cast<char>('a' + i % 5)));
+  }
+  write_text(scratch_ / "chat.jsonl", lines);
+  for (const char* model : {kGpt, kLlama}) {
+    const RunConfig config = config_of(model, kAdamW, "lpmm-min", "cuda-emulated",
+                                       {"data.set=conversations", "data.path=" + (scratch_ / "chat.jsonl")});
+    CpuDevice cpu(2);
+    Checked emulated;
+    const std::vector<double> wanted = losses_on(cpu, config), found = losses_on(emulated, config);
+    EXPECT_EQ(emulated.updates, 3);
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      EXPECT_NEAR(found[i], wanted[i], 0.02 * wanted[i]) << model;
+  }
+}
+
 TEST_P(Devices, PackedBytesAreTheCpusAtEveryStep) {
   const auto presets = preset_names();
   const auto at = std::find(presets.begin(), presets.end(), GetParam()) - presets.begin();
