@@ -93,10 +93,10 @@ std::string ConversationData::summary() const {
                      unlearnt = train_.counts().unlearnt + test_.counts().unlearnt;
   constexpr const char* kDone[] = {"cut", "left out", "split"};
   if (too_long > 0) {
-    said += fmt::format("; {} were longer and are {} (data.too_long)", too_long,
-                        kDone[static_cast<std::size_t>(too_long_)]);
+    said += fmt::format("; longer than that, and {} (data.too_long): {}",
+                        kDone[static_cast<std::size_t>(too_long_)], too_long);
   }
-  if (unlearnt > 0) said += fmt::format("; {} have no token to learn and are left out", unlearnt);
+  if (unlearnt > 0) said += fmt::format("; without a token to learn, and left out: {}", unlearnt);
   return said;
 }
 
