@@ -53,8 +53,11 @@ Template::~Template() = default;
 Template::Template(Template&&) noexcept = default;
 Template& Template::operator=(Template&&) noexcept = default;
 
-bool Template::marks_answers() const {
-  return parts_->marks_answers;
+void Template::use_for_tools(Template other) {
+  for_tools_ = std::make_unique<const Template>(std::move(other));
+}
+bool Template::marks_answers(const Json& tools) const {
+  return for_tools_ && !tools.is_null() ? for_tools_->marks_answers(tools) : parts_->marks_answers;
 }
 const std::string& Template::source() const {
   return parts_->source;
@@ -67,6 +70,7 @@ const Json& Template::tokens() const {
 }
 
 Rendered Template::render(const Json& messages, const Json& tools, const RenderOptions& options) const {
+  if (for_tools_ && !tools.is_null()) return for_tools_->render(messages, tools, options);
   Renderer renderer(parts_->program, options.limits);
   try {
     for (const char* name : {"range", "dict", "namespace", "raise_exception", "strftime_now"}) {

@@ -48,8 +48,10 @@ class Template {
   // `messages`: a list of objects with role and content; `tools`: a list, or null where there are none.
   // Throws RunError("NAME: line N: WHY"), also for what the template refuses by raise_exception.
   Rendered render(const Json& messages, const Json& tools, const RenderOptions& options = {}) const;
+  // For conversations with tools another one is rendered from then on, as some models have two.
+  void use_for_tools(Template other);
   // Whether generation blocks say what the model writes itself.
-  bool marks_answers() const;
+  bool marks_answers(const Json& tools) const;
   const std::string& source() const;
   const std::string& name() const;
   const Json& tokens() const;
@@ -57,6 +59,7 @@ class Template {
  private:
   struct Parts;
   std::unique_ptr<const Parts> parts_;
+  std::unique_ptr<const Template> for_tools_;
 };
 
 }  // namespace lpmm::chat
