@@ -96,7 +96,9 @@ void visit_conversations(Visitor& v, Keys& keys) {
     return choices;
   };
   v.text("template", keys.chat_template,
-         "conversations: how one becomes a text, by name or as a file of Jinja; empty: as train.init has it");
+         "conversations: the chat template that makes a text of one: chatml, llama3 and others by name, a "
+         ".jinja "
+         "file or a model's folder; empty: that of train.init");
   v.choice("loss", keys.loss, words({"answers", "all", "last"}),
            "conversations: the tokens that are learnt, of the assistant's answers, of everything, or of the "
            "last answer");
@@ -120,20 +122,23 @@ void visit_data(Visitor& v, Config& c) {
   v.integer("side", c.data.side, kImageSide, kMostImageSide,
             "pixels of a side: drawn: a multiple of 32; of folders of pictures: 32 stands for what "
             "train.init has, if it is set");
-  v.text("path", c.data.text.path,
-         "text: file of text or of tokens, or a folder of .txt and .md; empty: licence texts of a Debian "
-         "system. images: file, folder of pictures (CLASS/, or train/CLASS/ and "
-         "test/CLASS/) or table of file and label. "
-         "sentences: a .csv, .tsv, .jsonl or .json, or a folder of train and dev. pairs: folder of "
-         "train.SOURCE, train.TARGET, dev... conversations: a .jsonl or .json, or a folder of them");
+  v.text(
+      "path", c.data.text.path,
+      "text: file of text or of tokens, or a folder of .txt and .md; empty: licence texts of a Debian "
+      "system. images: file, folder of pictures (CLASS/, or train/CLASS/ and "
+      "test/CLASS/) or table of file and label. "
+      "sentences: a .csv, .tsv, .jsonl or .json, or a folder of train and dev. pairs: folder of "
+      "train.SOURCE, train.TARGET, dev... conversations: a .jsonl, .json, .csv or .tsv, or a folder of them");
   v.text("test_path", c.data.text.test_path,
          "text, sentences, conversations: the file to test on, of pictures the folder of CLASS/ or the "
          "table; empty: a part of "
          "data.path, or for sentences the file that data.test_file names");
-  v.text(
-      "columns", c.data.text.columns,
-      "of a table: the columns to read, \"TEXT,LABEL\" or \"TEXT,TEXT,LABEL\", of pictures \"FILE,LABEL\"; "
-      "empty: those of usual names, as text, file and label");
+  v.text("columns", c.data.text.columns,
+         "of a table: the columns to read, \"TEXT,LABEL\" or \"TEXT,TEXT,LABEL\", of pictures "
+         "\"FILE,LABEL\", of "
+         "conversations \"MESSAGES\", \"TEXT\" or \"QUESTION,ANSWER\"; empty: those of usual names, as text, "
+         "file "
+         "and label");
   v.text("tokenizer", c.data.text.tokenizer,
          "text: characters, bytes, words, gpt2, or a tokenizer.json, vocab.txt or .model; not given: bytes "
          "without a path. conversations: the same but characters and words; not given: bytes. sentences: "

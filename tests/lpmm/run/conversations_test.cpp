@@ -104,6 +104,29 @@ TEST_F(ConversationRun, KnowsOtherDataAndIsEvaluatedOnThem) {
   EXPECT_GT(open_data(other).size.test_examples, 0);
 }
 
+TEST_F(ConversationRun, LearnsWhatDataLossSaysOfAChat) {
+  std::ofstream(scratch_ / "chat.jsonl")
+      << R"({"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"},)"
+      << R"( {"role": "user", "content": "so?"}, {"role": "assistant", "content": "yes"}]})"
+      << "\nno line\n";
+  const auto learnt = [&](const char* loss) {
+    return open_data(config({"data.path=" + (scratch_ / "chat.jsonl"), "data.template=chatml",
+                             "data.validation_share=0", "data.length=256", "model.context=256",
+                             "data.skip_broken=true", std::string("data.loss=") + loss}))
+        .size.learnt_tokens;
+  };
+  const std::int64_t last = learnt("last"), answers = learnt("answers"), all = learnt("all");
+  EXPECT_GE(last, 3);
+  EXPECT_GE(answers, last + 5);
+  EXPECT_GE(all, answers + 5 + 20);  // questions, and what the template writes
+  try {
+    open_data(config({"data.path=" + (scratch_ / "chat.jsonl"), "data.template=chatml"}));
+    FAIL() << "its second line is none";
+  } catch (const RunError& e) {
+    EXPECT_NE(std::string(e.what()).find("line 2"), std::string::npos) << e.what();
+  }
+}
+
 TEST_F(ConversationRun, RefusesKeysThatWouldDoNothing) {
   EXPECT_NE(refusal({"data.tokenizer=characters"}).find("by bytes, gpt2 or a file"), std::string::npos);
   EXPECT_NE(refusal({"data.blocks=true"}).find("data.blocks"), std::string::npos);
