@@ -174,7 +174,7 @@ class Checked final : public kernels::EmulatedCuda {
 // The losses of the steps of a run.
 std::vector<double> losses_on(Device& device, const RunConfig& config) {
   const Setup setup = open_data(config);
-  const auto model = make_model(config);
+  const auto model = make_model(setup.config);
   const auto data = load_data(setup, device.host_pool());
   ModelMemory memory(model->tensors(), config.policy, config.optimizer, config.train.seed,
                      config.train.microbatches, device);

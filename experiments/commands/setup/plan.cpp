@@ -70,7 +70,8 @@ void print_learnt(const Setup& setup) {
              sequences = static_cast<double>(size.train_examples);
   const double epochs = steps * setup.config.train.batch / sequences;
   fmt::print(
-      "\n{} sequences of {} tokens per epoch, of which {} tokens are learnt; the run has {:.4g} epochs\n",
+      "\n{} sequences of {} tokens per epoch, of which {} tokens are learnt; the run passes over them {:.3g} "
+      "times\n",
       size.train_examples, setup.config.model.length, size.learnt_tokens, epochs);
 }
 
