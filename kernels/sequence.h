@@ -13,6 +13,19 @@
 
 namespace lpmm::kernels {
 
+// ---- documents -------------------------------------------------------------------------------------------
+// Several documents in a sequence, one after the other, which do not see each other: where the document of
+// each row, of all sequences, begins in its sequence, where it ends (one past it), and the row's place in it.
+// Null: a sequence is one document.
+struct Documents {
+  const std::int32_t *starts = nullptr, *ends = nullptr, *places = nullptr;
+  // Those of the rows from `row` on.
+  LPMM_HD Documents from(std::int64_t row) const {
+    if (starts == nullptr) return {};
+    return {starts + row, ends + row, places + row};
+  }
+};
+
 // ---- norms of rows ---------------------------------------------------------------------------------------
 // Over the values of each row. Layer norm (Ba et al. 2016) is centred; its variance is biased. RMS norm
 // (Zhang & Sennrich 2019) divides by the root of the mean square and has no bias.
@@ -79,6 +92,7 @@ struct RotaryArgs {
   const void* x = nullptr;
   void* y = nullptr;
   bool accumulate = false;
+  const std::int32_t* places = nullptr;  // the position of each row; null: row modulo length
 };
 
 // ---- attention -------------------------------------------------------------------------------------------
@@ -87,9 +101,13 @@ struct Seen {
   int keys = 0;              // of the sequence; none beyond them is seen
   bool is_causal = false;    // row r, which is position past + r, sees itself and positions before
   int past = 0, window = 0;  // causal: so many positions at most, itself among them; 0: all
+  Documents documents = {};  // causal: of the sequence's positions
   template <class Row>
   LPMM_HD Row first(Row row) const {
-    return window > 0 && past + row >= window ? past + row + 1 - window : 0;
+    const Row begin = window > 0 && past + row >= window ? past + row + 1 - window : 0;
+    if (documents.starts == nullptr) return begin;
+    const Row start = documents.starts[within(past + row)];
+    return start > begin ? start : begin;
   }
   template <class Row>
   LPMM_HD Row end(Row row) const {
@@ -102,7 +120,17 @@ struct Seen {
   }
   template <class Key>
   LPMM_HD Key end_row(Key key, Key rows) const {
-    return window > 0 && key - past + window < rows ? key - past + window : rows;
+    const Key end = window > 0 && key - past + window < rows ? key - past + window : rows;
+    if (documents.ends == nullptr) return end;
+    const Key last = documents.ends[within(key)] - past;
+    return last < end ? last : end;
+  }
+
+ private:
+  // Tiles go beyond the sequence.
+  template <class Position>
+  LPMM_HD Position within(Position position) const {
+    return position < keys ? position : keys - 1;
   }
 };
 
@@ -118,10 +146,12 @@ struct AttentionShape {
   // Where attention is not causal: for each sequence, how many of its first positions are seen, at least 1.
   // Null: all.
   const std::int32_t* lengths = nullptr;
-  int key_length = 0;  // positions of the other value; 0: self-attention. Not causal
-  int window = 0;      // of Seen
+  int key_length = 0;        // positions of the other value; 0: self-attention. Not causal
+  int window = 0;            // of Seen
+  Documents documents = {};  // causal, without a cache
   LPMM_HD Seen seen(std::int64_t sequence, int past = 0) const {
-    return {is_causal || lengths == nullptr ? past + key_rows() : lengths[sequence], is_causal, past, window};
+    return {is_causal || lengths == nullptr ? past + key_rows() : lengths[sequence], is_causal, past, window,
+            documents.from(sequence * length)};
   }
   LPMM_HD bool is_self() const { return key_length == 0; }
   LPMM_HD int key_rows() const { return is_self() ? length : key_length; }  // of one sequence
@@ -178,12 +208,14 @@ struct MeanShape {
 };
 
 // ---- embedding -------------------------------------------------------------------------------------------
-// y[i] = tokens[i] + positions[(first + i) % length], for `rows` rows of `width` values.
+// y[i] = tokens[i] + positions[p], for `rows` rows of `width` values; p is (first + i) % length or, where
+// there are `places`, of all rows, places[first + i].
 struct EmbeddingArgs {
   ValueType type = ValueType::kFp32;
   std::int64_t width = 0, length = 0, first = 0, rows = 0;
   const float *tokens = nullptr, *positions = nullptr;
   void* y = nullptr;
+  const std::int32_t* places = nullptr;
 };
 // Rows of some x that belong to the same row of a matrix, for `count` rows of the matrix.
 struct RowGroups {

@@ -13,6 +13,7 @@
 #include "lpmm/program/ops/linear.h"
 #include "lpmm/program/ops/row_norm.h"
 #include "lpmm/program/ops/sequence/attention.h"
+#include "lpmm/program/ops/sequence/documents.h"
 #include "lpmm/program/ops/sequence/embedding.h"
 #include "lpmm/program/ops/sequence/positions.h"
 #include "lpmm/program/ops/sequence/token_loss.h"
@@ -28,15 +29,23 @@ constexpr const char* kEmbeddingNorm = "ln_wte";
 // before positions are added, states in fp32. The output stays tied to the rows as they are. So a model of d
 // channels and V tokens begins by repeating its token, whose logit is d sqrt(2 / (V + d)): 4.8 for GPT-2, 13
 // for 65 characters and 128 channels, which the first steps unlearn.
-Value embedded(ProgramBuilder& b, const ModelConfig& c) {
+Value embedded(ProgramBuilder& b, const ModelConfig& c, Value documents) {
   const int vocabulary = c.integer(kVocabulary), width = c.integer("embedding"),
             context = c.integer(kContext);
-  if (!c.flag("stable_embedding")) return embedding(b, "wte", {vocabulary, c.length, width, "wpe", context});
+  if (!c.flag("stable_embedding")) {
+    return embedding(b, "wte",
+                     {.vocabulary = vocabulary,
+                      .length = c.length,
+                      .width = width,
+                      .positions = "wpe",
+                      .context = context,
+                      .documents = documents});
+  }
   const Initial xavier{InitialKind::kUniform, std::sqrt(6.0 / (vocabulary + width))};
   const Value x = embedding(
       b, "wte",
       {.vocabulary = vocabulary, .length = c.length, .width = width, .initial = xavier, .fp32_states = true});
-  return add_positions(b, "wpe.weight", layer_norm(b, kEmbeddingNorm, x), {context, width});
+  return add_positions(b, "wpe.weight", layer_norm(b, kEmbeddingNorm, x), {context, width}, 0, documents);
 }
 
 Activation activation_of(const ModelConfig& c) {
@@ -52,13 +61,14 @@ void forward(ProgramBuilder& b, const ModelConfig& c) {
             hidden = given > 0 ? given : 4 * width;
   const double drop = c.number("dropout"), deviation = 0.02, residual = deviation / std::sqrt(2.0 * layers),
                epsilon = c.number("epsilon");
-  Value x = dropout(b, embedded(b, c), drop);
+  const Value documents = c.documents ? document_table(b, c.length) : Value{};
+  Value x = dropout(b, embedded(b, c, documents), drop);
   for (int i = 0; i < layers; ++i) {
     const auto layer = [&](Value in) {
       const std::string name = fmt::format("h.{}.", i);
       Value y = layer_norm(b, name + "ln_1", in, epsilon);
       y = attention(b, projection(b, name + "attn.c_attn", y, 3 * width, deviation, true, 3, heads),
-                    {.heads = heads, .context = context, .dropout = drop});
+                    {.heads = heads, .context = context, .dropout = drop}, documents);
       y = projection(b, name + "attn.c_proj", y, width, residual);
       const Value middle = add(b, in, dropout(b, y, drop));
       y = layer_norm(b, name + "ln_2", middle, epsilon);
@@ -68,7 +78,7 @@ void forward(ProgramBuilder& b, const ModelConfig& c) {
     };
     x = c.flag("recompute") ? b.recompute(x, layer) : layer(x);
   }
-  tied_token_loss(b, "wte", layer_norm(b, "ln_f", x, epsilon));
+  tied_token_loss(b, "wte", layer_norm(b, "ln_f", x, epsilon), {.may_lack = c.documents});
 }
 
 void check(const ModelConfig& c) {

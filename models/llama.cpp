@@ -13,6 +13,7 @@
 #include "lpmm/program/ops/linear.h"
 #include "lpmm/program/ops/row_norm.h"
 #include "lpmm/program/ops/sequence/attention.h"
+#include "lpmm/program/ops/sequence/documents.h"
 #include "lpmm/program/ops/sequence/embedding.h"
 #include "lpmm/program/ops/sequence/rotary.h"
 #include "lpmm/program/ops/sequence/token_loss.h"
@@ -50,7 +51,7 @@ struct Layer {
   ProgramBuilder& b;
   const ModelConfig& c;
   const RotaryConfig& rope;
-  Value angles;
+  Value angles, documents;
   int index;
   std::string name = fmt::format("model.layers.{}.", index);
   int heads = c.integer("heads"), kv_heads = key_heads(c), width = c.integer("embedding");
@@ -77,12 +78,11 @@ struct Layer {
     const int nope_every = c.integer("nope_every");
     const bool has_rope = nope_every == 0 || (index + 1) % nope_every != 0;
     Value y = queries_keys_values(x);
-    if (has_rope) y = rotary(b, y, angles, heads + 2 * kv_heads, heads + kv_heads);
-    y = attention(b, y,
-                  {.heads = heads,
-                   .kv_heads = kv_heads,
-                   .context = c.integer(kContext),
-                   .window = c.integer("window")});
+    if (has_rope) y = rotary(b, y, angles, heads + 2 * kv_heads, heads + kv_heads, documents);
+    y = attention(
+        b, y,
+        {.heads = heads, .kv_heads = kv_heads, .context = c.integer(kContext), .window = c.integer("window")},
+        documents);
     return projection(b, name + "self_attn.o_proj", y, width, residual, c.flag("o_bias"));
   }
   Value feed(Value x) const {
@@ -114,14 +114,16 @@ void forward(ProgramBuilder& b, const ModelConfig& c) {
       embedding(b, "model.embed_tokens", {.vocabulary = vocabulary, .length = c.length, .width = width});
   x = scale(b, x, c.number("embedding_scale"));
   const Value angles = rotary_angles(b, rope, x.width);
+  const Value documents = c.documents ? document_table(b, c.length) : Value{};
   for (int i = 0; i < c.integer("layers"); ++i) {
-    const Layer layer{b, c, rope, angles, i};
+    const Layer layer{b, c, rope, angles, documents, i};
     const auto all = [&](Value in) { return layer.all(in); };
     x = c.flag("recompute") ? b.recompute(x, all) : all(x);
   }
   x = scale(b, rms_norm(b, "model.norm", x, c.number("epsilon")), c.number("logit_scale"));
-  if (c.flag("tied")) return tied_token_loss(b, "model.embed_tokens", x);
-  token_loss(b, "lm_head", x, vocabulary, kDeviation);
+  const TokenLossConfig loss{.may_lack = c.documents};
+  if (c.flag("tied")) return tied_token_loss(b, "model.embed_tokens", x, loss);
+  token_loss(b, "lm_head", x, vocabulary, kDeviation, loss);
 }
 
 // What publishers' libraries have no place for.

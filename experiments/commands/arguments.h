@@ -27,6 +27,7 @@ void add_embed_command(CLI::App& program, Action& action);
 void add_import_command(CLI::App& program, Action& action);
 void add_data_command(CLI::App& program, Action& action);
 void add_pack_images_command(CLI::App& data, Action& action);
+void add_data_show_command(CLI::App& data, Action& action);
 void add_plan_command(CLI::App& program, Action& action);
 void add_advise_command(CLI::App& program, Action& action);
 void add_bench_command(CLI::App& program, Action& action);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "lpmm/base/error.h"
 #include "lpmm/base/terminal.h"
@@ -21,6 +22,24 @@ bool sets(const ConfigArguments& config, std::string_view key) {
   });
 }
 
+// What the command line sets a key to, the last time; empty: nothing.
+std::string setting(const ConfigArguments& config, std::string_view key) {
+  std::string value;
+  for (const std::string& s : config.options.settings) {
+    if (s.starts_with(key) && s.substr(key.size()).starts_with('=')) value = s.substr(key.size() + 1);
+  }
+  return value;
+}
+
+// Whether the data are conversations: data.set says so, or the file is of lines that name their columns.
+bool are_conversations(const TaskRow& task, const ConfigArguments& config) {
+  if (task.also_by_path != kConversationSet) return false;
+  if (sets(config, "data.set")) return setting(config, "data.set") == kConversationSet;
+  const std::string path = setting(config, "data.path");
+  return std::ranges::any_of(std::array{".jsonl", ".jsonl.gz", ".json", ".json.gz"},
+                             [&](const char* ending) { return path.ends_with(ending); });
+}
+
 // Names the recipe for such models, and sets what the model's own configuration says of its data.
 void choose_recipe(const RunConfig& start, ConfigArguments& config) {
   const TaskRow& task = task_of(start.model);
@@ -29,14 +48,15 @@ void choose_recipe(const RunConfig& start, ConfigArguments& config) {
         fmt::format("say what to train on: --set data.path=PATH; a {} reads {} (`lpmm config data.path`)",
                     start.model.name, task.reads));
   }
-  config.path = fmt::format("tune_{}", task.by_path);
+  const bool converses = are_conversations(task, config);
+  config.path = converses ? "chat_tune" : fmt::format("tune_{}", task.by_path);
   const auto set = [&](std::string_view key, const std::string& value) {
     if (!sets(config, key)) config.options.settings.push_back(fmt::format("{}={}", key, value));
   };
   if (task.has_tokens) {
-    constexpr int kUsualLength = 512;
-    const int length = start.data.text.length, context = start.model.integer(kContext);
-    set("data.length", fmt::format("{}", std::min(kUsualLength, length > 0 ? length : context)));
+    const int usual = converses ? 1024 : 512, length = start.data.text.length,
+              context = start.model.integer(kContext);
+    set("data.length", fmt::format("{}", std::min(usual, length > 0 ? length : context)));
   }
   // Models that go on with a text see each part of it a few times only.
   const bool has_dropout = std::ranges::any_of(start.model.family->settings,

@@ -59,6 +59,15 @@ shape() {
   once 200 recomputed beside_plan "${run[@]}" --set model.recompute=true
   once 200 kernels kernel_shares "$logs/run" "${run[@]}" --set model.recompute=false
 }
+# documents: windows of one text, and documents of 10 to 600 bytes that share sequences, in a model of Qwen2.5-0.5B's shape.
+documents() {
+  local run
+  llama qwen2-0.5b 8
+  once 200 windows beside_plan "${run[@]}"
+  [ $mode = dry ] || tr -cd 'a-z \n' <"$logs/text" | awk '{ line = line " " $0 } length(line) > 10 + (NR * 7919) % 590 {
+    printf "{\"text\": \"%s\"}\n", line; line = "" }' >"$logs/documents.jsonl"
+  once 200 documents beside_plan "${run[@]}" --set data.set=conversations --set data.path="$logs/documents.jsonl"
+}
 # small_card: real steps of Llama-2-7B, and their speed, in less than 24 GB; 32 sequences in four parts.
 small_card() {
   local run
@@ -93,6 +102,7 @@ text() {
   losses
 }
 
+documents='results/cuda, documents'
 qwen='results/cuda, Qwen2.5' card24='results/cuda, 24 GB' updates='results/cuda, every rule' texts='results/cuda, 100 million tokens'
 entry llama2-7b_24gb 5 "$card24" 'does Llama-2-7B train with AdamW below 24 GB, at 11,000 tokens/s or more?' small_card
 entry qwen2.5-7b 7 "$qwen" 'are the 13,800 tokens/s reached that LLMQ has on an H100 in bf16?' shape qwen2.5-7b 8
@@ -110,3 +120,4 @@ for seed in 2 3; do
     entry text_${preset}_$seed 6 "$texts" 'does the gap of seed 1 hold with another one?' text $preset $seed
   done
 done
+entry documents 3 "$documents" 'are 0.95 of the tokens per second of windows reached where documents share sequences?' documents

@@ -26,7 +26,10 @@ struct Batch {
   // Labels that count in all microbatches of the step together; 0: as many in each.
   std::int64_t step_labels = 0;
   std::vector<std::int32_t> types;  // (count, length): which sentence a token is of
-  std::vector<float> targets;       // (count): in place of labels, of a model that tells a number
+  // (count, length): where the document of each position begins in its sequence, for models that keep
+  // documents apart (ModelConfig::documents); empty: a sequence is one document
+  std::vector<std::int32_t> starts;
+  std::vector<float> targets;  // (count): in place of labels, of a model that tells a number
 };
 
 struct BatchPlan {
@@ -44,7 +47,9 @@ class DataSource {
   virtual const char* unit() const = 0;             // of labels: "images", "tokens" or "sentences"
   virtual std::int64_t train_examples() const = 0;  // of an epoch
   virtual std::int64_t test_examples() const = 0;
-  virtual std::int64_t labels() const = 0;                                        // of one example
+  virtual std::int64_t labels() const = 0;  // of one example
+  // Of an epoch, where the loss of some does not count; 0: all count.
+  virtual std::int64_t learnt_labels() const { return 0; }
   virtual std::int64_t test_items() const { return test_examples() * labels(); }  // in that unit
   // Microbatch `microbatch` of step `index` of `epoch`.
   virtual void make_batch(const BatchPlan& plan, std::int64_t epoch, std::int64_t index, int microbatch,

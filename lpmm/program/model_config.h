@@ -33,6 +33,7 @@ struct ModelConfig {
   // What the data decides: the shape of images and their classes, or the length of sequences of tokens.
   int height = kImageSide, width = kImageSide, channels = kImageChannels, classes = kImageClasses;
   int length = 0;
+  bool documents = false;  // a sequence holds several, kept apart, and the loss of some tokens does not count
   // All settings of the family, in its order: family.h makes them.
   std::vector<std::pair<std::string_view, SettingValue>> settings;
 

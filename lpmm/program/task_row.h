@@ -17,8 +17,9 @@ struct DataRequest;
 struct RunConfig;
 
 struct TaskRow {
-  std::string_view reads;    // what its models read, for messages
-  std::string_view by_path;  // the name of the set that data.path leads to
+  std::string_view reads;              // what its models read, for messages
+  std::string_view by_path;            // the name of the set that data.path leads to
+  std::string_view also_by_path = {};  // another such set, which a configuration must name
   // Models read sequences of tokens: their families have the settings kContext and kVocabulary.
   bool has_tokens = false;
   bool fills_lengths = false;      // the sequences of a batch are filled up to one of filled_lengths()
@@ -30,7 +31,7 @@ struct TaskRow {
   int classes = kImageClasses;     // while no data says them
   // The names that data.set may have.
   std::vector<std::string_view> (*sets)() = nullptr;
-  std::shared_ptr<Task> (*make)() = nullptr;  // one that is yet to open
+  std::shared_ptr<Task> (*make)(const RunConfig& config) = nullptr;  // one that is yet to open
   // Sets what an evaluation names beside data (DataRequest::task). Null: it names nothing else.
   void (*name_task)(const DataRequest& request, RunConfig& config) = nullptr;
   // Decides what a file leaves out, and whether that names a tokenizer matters; null: nothing.

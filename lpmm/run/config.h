@@ -24,6 +24,17 @@ enum class TensorRecords { kLast, kAll };
 
 inline constexpr const char* kDrawnSet = "drawn";     // images that the program draws
 inline constexpr std::string_view kAutoSet = "auto";  // what the machine has
+inline constexpr std::string_view kConversationSet = "conversations";
+
+// Keys of [data] that only conversations have.
+struct ConversationKeys {
+  std::string chat_template;     // template: how a conversation becomes a text; empty: as train.init has it
+  std::string loss = "answers";  // the tokens that are learnt: of "answers", of "all", of the "last" one
+  std::string too_long = "cut";  // what becomes of more tokens than data.length: "cut", "drop" or "split"
+  bool skip_broken = false;      // go on after a line that cannot be read
+
+  bool operator==(const ConversationKeys&) const = default;
+};
 
 struct RunConfig {
   const FamilyList* families = nullptr;  // that a name may be of
@@ -38,6 +49,7 @@ struct RunConfig {
     std::string source = "en", target = "de";  // pairs: languages, the ends of the files' names
     bool bleu = true;                          // pairs: translate the test set at every test, and score it
     bool cosine = false;                       // sentences: score pairs by the cosine of their embeddings
+    ConversationKeys conversations;
     TextOptions text;  // path, tokenizer, tokenizer_folder, validation_share, length (0: model.context)
   } data;
   struct {
@@ -50,6 +62,7 @@ struct RunConfig {
     int threads = 0;
     std::int64_t eval_every_epochs = 1;  // 0: only at the end
     int max_failed_steps = 20;           // in a row
+    int patience = 0;                    // tests in a row without a lower loss that end the run; 0: none do
   } train;
   OptimizerConfig optimizer;  // [optimizer] rule, learning_rate, momentum, ... [[optimizer.group]]
   ScheduleConfig schedule;    // [schedule] kind, warmup_steps, final_scale, milestones, gamma
@@ -58,6 +71,7 @@ struct RunConfig {
     std::int64_t every_steps = 0;  // [checkpoint] 0: only the final one
     int keep = 2;                  // the newest ones; 0 keeps all
     bool final = true;
+    bool keep_best = false;  // beside them the one with the least test loss
   } checkpoint;
   struct {
     std::int64_t every_steps = 10;             // [log]

@@ -88,6 +88,27 @@ void visit_model(Visitor& v, Config& c) {
   v.model(c.model, *c.families);  // its family says which keys there are
 }
 
+template <class Visitor, class Keys>
+void visit_conversations(Visitor& v, Keys& keys) {
+  const auto words = [](std::initializer_list<std::string_view> names) {
+    Choices<std::string> choices;
+    for (const std::string_view name : names) choices.emplace_back(name, name);
+    return choices;
+  };
+  v.text("template", keys.chat_template,
+         "conversations: the chat template that makes a text of one: chatml, llama3 and others by name, a "
+         ".jinja "
+         "file or a model's folder; empty: that of train.init");
+  v.choice("loss", keys.loss, words({"answers", "all", "last"}),
+           "conversations: the tokens that are learnt, of the assistant's answers, of everything, or of the "
+           "last answer");
+  v.choice("too_long", keys.too_long, words({"cut", "drop", "split"}),
+           "conversations of more than data.length tokens: cut off the end, leave them out, or go on in "
+           "another sequence");
+  v.boolean("skip_broken", keys.skip_broken,
+            "conversations: leave out a line that cannot be read, and count it; false: stop there");
+}
+
 template <class Visitor, class Config>
 void visit_data(Visitor& v, Config& c) {
   v.section("data");
@@ -101,33 +122,38 @@ void visit_data(Visitor& v, Config& c) {
   v.integer("side", c.data.side, kImageSide, kMostImageSide,
             "pixels of a side: drawn: a multiple of 32; of folders of pictures: 32 stands for what "
             "train.init has, if it is set");
-  v.text("path", c.data.text.path,
-         "text: file of text or of tokens, or a folder of .txt and .md; empty: licence texts of a Debian "
-         "system. images: file, folder of pictures (CLASS/, or train/CLASS/ and "
-         "test/CLASS/) or table of file and label. "
-         "sentences: a .csv, .tsv, .jsonl or .json, or a folder of train and dev. pairs: folder of "
-         "train.SOURCE, train.TARGET, dev...");
   v.text(
-      "test_path", c.data.text.test_path,
-      "text, sentences: the file to test on, of pictures the folder of CLASS/ or the table; empty: a part of "
-      "data.path, or for sentences the file that data.test_file names");
-  v.text(
-      "columns", c.data.text.columns,
-      "of a table: the columns to read, \"TEXT,LABEL\" or \"TEXT,TEXT,LABEL\", of pictures \"FILE,LABEL\"; "
-      "empty: those of usual names, as text, file and label");
+      "path", c.data.text.path,
+      "text: file of text or of tokens, or a folder of .txt and .md; empty: licence texts of a Debian "
+      "system. images: file, folder of pictures (CLASS/, or train/CLASS/ and "
+      "test/CLASS/) or table of file and label. "
+      "sentences: a .csv, .tsv, .jsonl or .json, or a folder of train and dev. pairs: folder of "
+      "train.SOURCE, train.TARGET, dev... conversations: a .jsonl, .json, .csv or .tsv, or a folder of them");
+  v.text("test_path", c.data.text.test_path,
+         "text, sentences, conversations: the file to test on, of pictures the folder of CLASS/ or the "
+         "table; empty: a part of "
+         "data.path, or for sentences the file that data.test_file names");
+  v.text("columns", c.data.text.columns,
+         "of a table: the columns to read, \"TEXT,LABEL\" or \"TEXT,TEXT,LABEL\", of pictures "
+         "\"FILE,LABEL\", of "
+         "conversations \"MESSAGES\", \"TEXT\" or \"QUESTION,ANSWER\"; empty: those of usual names, as text, "
+         "file "
+         "and label");
   v.text("tokenizer", c.data.text.tokenizer,
          "text: characters, bytes, words, gpt2, or a tokenizer.json, vocab.txt or .model; not given: bytes "
-         "without a path. sentences: tokenizer.json or vocab.txt. pairs: one of both languages, with an end, "
+         "without a path. conversations: the same but characters and words; not given: bytes. sentences: "
+         "tokenizer.json or vocab.txt. pairs: one of both languages, with an end, "
          "or a folder of Marian's");
   v.text("tokenizer_folder", c.data.text.folder, "gpt2: folder of encoder.json and vocab.bpe");
   v.integer("words", c.data.text.words, 0, 1 << 24, "words: the most frequent, with <unk> and <eos>; 0: all");
   v.number("validation_share", c.data.text.validation_share, 0, 1,
-           "share kept for tests where no file is: of a text its end, of sentences rows that are drawn, of "
-           "pictures some of each class");
+           "share kept for tests where no file is: of a text its end, of sentences and conversations some "
+           "that are drawn, of pictures some of each class");
   v.boolean("blocks", c.data.text.blocks,
             "text: each block of data.length tokens once per epoch, in place of windows drawn anywhere");
   v.integer("length", c.data.text.length, 0, 1 << 20,
-            "text: tokens of a sequence; sentences: the most that are read of one; pairs: the most that one "
+            "text: tokens of a sequence; conversations: the same, which several of them fill; sentences: the "
+            "most that are read of one; pairs: the most that one "
             "may have; 0: model.context");
   v.choice("test_file", c.data.test_file,
            Choices<std::string>{{kDevelopmentFile, std::string(kDevelopmentFile)},
@@ -138,6 +164,7 @@ void visit_data(Visitor& v, Config& c) {
   v.boolean("bleu", c.data.bleu, "pairs: translate the test set at every test, and score it by BLEU");
   v.boolean("cosine", c.data.cosine,
             "pairs of sentences: no head; compare the cosine of their embeddings with the score");
+  visit_conversations(v, c.data.conversations);
 }
 
 template <class Visitor, class Config>
@@ -159,6 +186,8 @@ void visit_train(Visitor& v, Config& c) {
   v.integer("eval_every_epochs", c.train.eval_every_epochs, 0, 1'000'000, "0: test only at the end");
   v.integer("max_failed_steps", c.train.max_failed_steps, 1, 1'000'000,
             "steps in a row with NaN or Inf that end the run");
+  v.integer("patience", c.train.patience, 0, 1'000'000,
+            "tests in a row without a lower test loss that end the run; 0: none do");
 }
 
 template <class Visitor, class Config>
@@ -223,6 +252,7 @@ void visit_files(Visitor& v, Config& c) {
   v.integer("every_steps", c.checkpoint.every_steps, 0, kMostSteps, "0: only at the end");
   v.integer("keep", c.checkpoint.keep, 0, 1'000'000, "the newest that stay; 0: all");
   v.boolean("final", c.checkpoint.final, "one at the end");
+  v.boolean("keep_best", c.checkpoint.keep_best, "the one of the least test loss so far stays too");
 
   v.section("log");
   v.integer("every_steps", c.log.every_steps, 1, kMostSteps, "steps between two records of training");

@@ -109,6 +109,30 @@ Json underflow_record(std::int64_t step, const ModelMemory& memory, std::span<co
   return record;
 }
 
+Json step_record(const RunProgress& state, std::int64_t epoch, double rate, bool learnt) {
+  Json record = {{"type", "step"},
+                 {"step", state.step},
+                 {"epoch", epoch},
+                 {"loss", state.window.loss()},
+                 {"accuracy", state.window.accuracy()},
+                 {"learning_rate", rate}};
+  if (learnt) record["learnt_tokens"] = state.window.count;
+  return record;
+}
+
+Json eval_record(const RunProgress& state, std::int64_t epoch, double seconds) {
+  Json record = {{"type", "eval"},
+                 {"step", state.step},
+                 {"epoch", epoch},
+                 {"train_loss", state.epoch.loss()},
+                 {"train_accuracy", state.epoch.accuracy()},
+                 {"loss", state.test->loss()},
+                 {"accuracy", state.test->accuracy()},
+                 {"seconds", seconds}};
+  for (const auto& [name, value] : state.scores) record["scores"][name] = value;
+  return record;
+}
+
 Json summary_record(const RunProgress& state, const Plan& plan, const Setup& setup,
                     const std::string& speed_key, bool interrupted, const std::string& error) {
   Json underflow = Json::object();
@@ -133,6 +157,7 @@ Json summary_record(const RunProgress& state, const Plan& plan, const Setup& set
       {"skipped_steps", state.skipped},
       {"underflow", underflow}};
   for (const auto& [name, value] : state.scores) j["scores"][name] = value;
+  if (state.best.step > 0) j["best"] = {{"step", state.best.step}, {"test_loss", state.best.loss}};
   if (task_of(setup.config.model).is_judged_by_loss) j["final_validation_loss"] = j["test_loss"];
   if (!error.empty()) j["error"] = error;
   if (!interrupted && is_diverged(state)) j["diverged"] = true;

@@ -22,6 +22,10 @@ Json ledger_record(const Plan& plan, const ModelMemory& memory);
 // Counts per role of all tensors together, and of each one (`per_tensor`).
 Json underflow_record(std::int64_t step, const ModelMemory& memory, std::span<const TensorStats> stats,
                       bool per_tensor);
+// The losses since the last step record, at that learning rate; `learnt`: with how many tokens they are of.
+Json step_record(const RunProgress& state, std::int64_t epoch, double rate, bool learnt);
+// The last test.
+Json eval_record(const RunProgress& state, std::int64_t epoch, double seconds);
 // What came out; "diverged": true where the run ended and the loss or the last step say so. `speed_key` names
 // images or tokens per second; `error` is empty or why the run ended.
 Json summary_record(const RunProgress& state, const Plan& plan, const Setup& setup,

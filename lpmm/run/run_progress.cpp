@@ -49,6 +49,12 @@ DataSource::Scores parse_scores(const Json& j) {
   return scores;
 }
 
+BestTest parse_best(const Json& j, std::int64_t step) {
+  BestTest best{count_of(j, "step"), j.at("loss").get<double>(), count_of(j, "tests_since")};
+  if (best.step < 1 || best.step > step) throw RunError("best.step is none of this run's");
+  return best;
+}
+
 Meter parse_meter(const Json& j) {
   Meter m;
   const Json& sum = j.at("loss_sum");
@@ -142,6 +148,9 @@ Json state_json(const RunProgress& s, const RunConfig& config, std::int64_t step
               {"log_bytes", s.log_bytes},
               {"log_crc32", s.log_crc32 ? Json(*s.log_crc32) : Json()}};
   for (const auto& [name, value] : s.scores) out["scores"][name] = value;
+  if (s.best.step > 0) {
+    out["best"] = {{"step", s.best.step}, {"loss", s.best.loss}, {"tests_since", s.best.tests_since}};
+  }
   return out;
 }
 
@@ -173,6 +182,7 @@ RunProgress parse_state(const Json& j, const RunConfig& config, std::int64_t ste
     }
     if (!j.at("test").is_null()) s.test = parse_meter(j.at("test"));
     if (const auto scores = j.find("scores"); scores != j.end()) s.scores = parse_scores(*scores);
+    if (const auto best = j.find("best"); best != j.end()) s.best = parse_best(*best, s.step);
     j.at("train_seconds").get_to(s.train_seconds);
     if (!(s.train_seconds >= 0)) throw RunError("train_seconds is not 0 or more");
     s.items = count_of(j, "items");

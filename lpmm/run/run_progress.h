@@ -44,6 +44,13 @@ struct WatchState {
   std::array<std::int64_t, 3> last = {};
 };
 
+// The test of the least loss so far, where a run keeps its checkpoint or ends after it.
+struct BestTest {
+  std::int64_t step = 0;  // 0: none yet
+  double loss = 0;
+  std::int64_t tests_since = 0;
+};
+
 // Everything a run knows besides the model memory: what resuming needs.
 struct RunProgress {
   std::int64_t step = 0;  // steps done, failed ones included: the data position
@@ -52,12 +59,17 @@ struct RunProgress {
   RoleArray<std::int64_t> increments = {}, underflows = {};
   std::optional<Meter> test;  // the last evaluation
   DataSource::Scores scores;  // what it was scored by besides
+  BestTest best;              // kept up where tracks_best() says so
   double train_seconds = 0;
   std::int64_t items = 0;  // images or tokens trained on
   WatchState watch;
   std::uint64_t log_bytes = 0;
   std::optional<std::uint32_t> log_crc32;  // of them; older programs saved none
 };
+
+inline bool tracks_best(const RunConfig& config) {
+  return config.checkpoint.keep_best || config.train.patience > 0;
+}
 
 // What a run's bits depend on besides its config.
 Json computed_by(const Device& device);

@@ -12,6 +12,7 @@
 #include "lpmm/program/family.h"
 #include "lpmm/run/beside/model_files.h"
 #include "lpmm/run/checkpoint.h"
+#include "lpmm/run/run_progress.h"
 
 namespace lpmm {
 namespace {
@@ -28,6 +29,12 @@ RunConfig without_data(RunConfig config) {
     throw UsageError(fmt::format("model.name = {} reads {}, but data.set = {} holds {}", config.model.name,
                                  row.reads, config.data.set,
                                  held == tasks.end() ? "something else" : (*held)->reads));
+  }
+  if (config.data.set != kConversationSet && config.data.conversations != ConversationKeys{}) {
+    throw UsageError(
+        fmt::format("data.template, data.loss, data.too_long and data.skip_broken are for "
+                    "data.set = {}, which is {} here",
+                    kConversationSet, config.data.set));
   }
   if (row.choose_set != nullptr) row.choose_set(config);
   if (!row.has_tokens) return config;
@@ -62,7 +69,7 @@ void fit(Setup& setup) {
 Setup open_data(const RunConfig& given, std::unique_ptr<Tokenizer> own, const ProgressCall& progress) {
   Setup setup{.config = without_data(given)};
   const TaskRow& row = task_of(setup.config.model);
-  const std::shared_ptr<Task> task = row.make();
+  const std::shared_ptr<Task> task = row.make(setup.config);
   setup.task = task;
   const std::int64_t before = heap_bytes();
   if (own == nullptr && row.has_tokens) own = initial_tokenizer(setup.config);
@@ -78,8 +85,9 @@ Setup open_data(const RunConfig& given, const Setup& other) {
   Setup setup{.config = without_data(given)};
   const auto &data = setup.config.data, &known = other.config.data;
   const bool is_same = data.set == known.set && data.text == known.text && data.cosine == known.cosine &&
-                       data.test_file == known.test_file && data.source == known.source &&
-                       data.target == known.target && given.train.init == other.config.train.init;
+                       data.test_file == known.test_file && data.conversations == known.conversations &&
+                       data.source == known.source && data.target == known.target &&
+                       given.train.init == other.config.train.init;
   // Ends of pairs that are said lie in the data.
   const auto agrees = [&](std::string_view key) {
     const int said = setup.config.model.integer(key);
@@ -147,6 +155,11 @@ void check_trained(const Setup& setup) {
         fmt::format("this model only embeds {}, which is not trained: data.set names what to tell of them, "
                     "without data.cosine",
                     task_of(config.model).reads));
+  }
+  if (tracks_best(config) && (setup.size.test_examples == 0 || config.train.eval_every_epochs == 0)) {
+    throw UsageError(
+        "checkpoint.keep_best and train.patience go by the loss of tests during the run: they need "
+        "train.eval_every_epochs of 1 or more, and data to test on");
   }
   const std::int64_t examples = setup.size.train_examples, steps = steps_of(setup);
   if (examples < config.train.batch) {

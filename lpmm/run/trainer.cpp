@@ -84,11 +84,15 @@ class Run {
   void measure(bool is_last_time);
   void write(const Json& record);
   void test();
+  void judge(double loss);  // a test's
   void save();
   void show(bool last);
   TrainResult end(bool interrupted, const std::string& error);
   std::int64_t epoch() const { return (state_.step - 1) / steps_per_epoch_; }  // of the last step, from 0
-  bool is_last() const { return state_.step == steps_; }
+  bool gives_up() const {
+    return config_.train.patience > 0 && state_.best.tests_since >= config_.train.patience;
+  }
+  bool is_last() const { return state_.step == steps_ || gives_up(); }
   std::string speed_key() const { return fmt::format("{}_per_second", data_->unit()); }
 
   const Setup& setup_;
@@ -261,12 +265,7 @@ void Run::look(double loss, const std::string& failed) {
 }
 
 void Run::log_step(const StepReport& report, double rate) {
-  Json record = {{"type", "step"},
-                 {"step", state_.step},
-                 {"epoch", epoch()},
-                 {"loss", state_.window.loss()},
-                 {"accuracy", state_.window.accuracy()},
-                 {"learning_rate", rate}};
+  Json record = step_record(state_, epoch(), rate, data_->learnt_labels() > 0);
   if (config_.optimizer.clip_norm > 0) {
     record["gradient_norm"] = report.gradient_norm;
     record["clip_factor"] = report.clip_factor;
@@ -310,23 +309,23 @@ void Run::test() {
   if (!why_not.empty()) progress_.warn(why_not);
   state_.test = tested.meter;
   state_.scores = tested.scores;
-  Json record = {{"type", "eval"},
-                 {"step", state_.step},
-                 {"epoch", epoch()},
-                 {"train_loss", state_.epoch.loss()},
-                 {"train_accuracy", state_.epoch.accuracy()},
-                 {"loss", state_.test->loss()},
-                 {"accuracy", state_.test->accuracy()},
-                 {"seconds", seconds_since(started)}};
+  write(eval_record(state_, epoch(), seconds_since(started)));
   std::string said = fmt::format("epoch {:>3}  train loss {:.4f}  test loss {:.4f}", epoch() + 1,
                                  state_.epoch.loss(), state_.test->loss());
-  for (const auto& [name, value] : tested.scores) {
-    record["scores"][name] = value;
-    said += "  " + score_text(name, value);
-  }
+  for (const auto& [name, value] : tested.scores) said += "  " + score_text(name, value);
   if (tested.scores.empty()) said += fmt::format("  test accuracy {:.2f} %", 100 * state_.test->accuracy());
-  write(record);
   progress_.say(said);
+  if (tracks_best(config_)) judge(state_.test->loss());
+}
+
+void Run::judge(double loss) {
+  BestTest& best = state_.best;
+  if (best.step > 0 && !(loss < best.loss)) {
+    ++best.tests_since;
+  } else if (std::isfinite(loss)) {
+    best = {state_.step, loss, 0};
+    if (config_.checkpoint.keep_best) save();
+  }
 }
 
 void Run::save() {
@@ -343,8 +342,10 @@ void Run::save() {
   // Nothing is removed for the sake of steps that changed nothing: what comes next may be no better.
   const int keep = state_.failed_in_row > 0 ? 0 : config_.checkpoint.keep;
   if (const std::string lost = watch_->save(state_.step); !lost.empty()) progress_.warn(lost);
+  std::vector<std::int64_t> also_kept = watch_->needed_checkpoints();
+  if (config_.checkpoint.keep_best && state_.best.step > 0) also_kept.push_back(state_.best.step);
   const std::string path = save_checkpoint(folder_.checkpoints, state_.step, config_.model.name, memory_,
-                                           buffers_, saved, keep, watch_->needed_checkpoints());
+                                           buffers_, saved, keep, also_kept);
   watch_->drop_old();
   saved_step_ = state_.step;
   write({{"type", "checkpoint"}, {"step", state_.step}, {"path", fs::path(path).filename()}});
@@ -398,6 +399,12 @@ TrainResult Run::go() {
         progress_.say(fmt::format("stopped after step {}; --resume goes on from there", state_.step));
         return end(true, "");
       }
+    }
+    if (const BestTest& best = state_.best; best.step > 0) {
+      progress_.say(
+          fmt::format("{}the least test loss, {:.4f}, is of step {}",
+                      gives_up() ? fmt::format("{} tests without a lower loss: ", best.tests_since) : "",
+                      best.loss, best.step));
     }
     return end(false, "");
   } catch (const std::exception& e) {

@@ -51,6 +51,13 @@ seeds() {
       done
       printf '{"model":{"type":"WordPiece","unk_token":"a","vocab":{"a":0,"##b":1}}}\0ab b' >"$2/pieces"
       ;;
+    chat_template)
+      python3 - "$2" <<'END'
+import json, pathlib, sys
+for at, case in enumerate(json.load(open("tests/golden/chat_templates.json"))["cases"]):
+    pathlib.Path(sys.argv[1], str(at)).write_text(case["template"] + '\0{"messages": [{"role": "user"}], "n": 3, "items": [1, 2]}')
+END
+      ;;
     marian_tokenizer)
       local i=0 part
       { cat tests/golden/marian_text/vocab.json && printf '\0' && cat tests/golden/marian_text/tokenizer_config.json &&

@@ -371,6 +371,14 @@ TEST_P(RotaryTest, TurnsPairsByTheirPositionAndBack) {
       const auto table = array(angles);
       device().rotary({s, table.data(), false, cx.data(), cy.data()});
       expect_near(cy.floats(), want, tolerance_of(type));
+      std::vector<std::int32_t> rows;  // by lists of places that are those of sequences: the same bits
+      for (std::int64_t r = 0; r < s.rows; ++r) rows.push_back(static_cast<std::int32_t>(r % s.length));
+      const Cells by_places = cells(type, count);
+      const auto places = array(rows);
+      RotaryShape listed = s;
+      listed.length = s.rows;
+      device().rotary({listed, table.data(), false, cx.data(), by_places.data(), false, places.data()});
+      EXPECT_EQ(by_places.floats(), cy.floats());
       device().rotary({s, table.data(), true, cy.data(), back.data(), true});
       Doubles one_more;
       for (const float v : x) one_more.push_back(1.0 + v);
@@ -406,10 +414,33 @@ TEST_P(DropoutTest, DropsByTheDrawOfTheElement) {
 }
 
 // ---- attention -------------------------------------------------------------------------------------------
-// y of one sequence set, in double, and d(sum dy * y) / dq and dkv. `lengths` are on the host. Of
-// self-attention `kv` is empty.
+// Documents of these lengths, one after the other, in all sequences.
+struct DocumentLists {
+  std::vector<std::int32_t> starts, ends, places;
+  DocumentLists(int length, const std::vector<int>& documents) {
+    int start = 0;
+    for (const int positions : documents) {
+      for (int place = 0; place < positions; ++place) {
+        starts.push_back(start);
+        ends.push_back(start + positions);
+        places.push_back(place);
+      }
+      start = (start + positions) % length;
+    }
+  }
+};
+struct HeldDocuments {
+  DeviceArray<std::int32_t> starts, ends, places;
+  HeldDocuments(PackedDevice& device, const DocumentLists& of)
+      : starts(device, of.starts), ends(device, of.ends), places(device, of.places) {}
+  Documents view() const { return {starts.data(), ends.data(), places.data()}; }
+};
+
+// y of one sequence set, in double, and d(sum dy * y) / dq and dkv. `lengths`, and `starts` of documents, are
+// on the host. Of self-attention `kv` is empty.
 Doubles plain_attention(const AttentionShape& s, const std::vector<std::int32_t>& lengths, const Floats& q,
-                        const Floats& kv, const Dropout& drop, const Floats& dy, Doubles* dq, Doubles* dkv) {
+                        const Floats& kv, const Dropout& drop, const Floats& dy, Doubles* dq, Doubles* dkv,
+                        const std::vector<std::int32_t>& starts = {}) {
   const int d = s.head_width;
   Doubles y(static_cast<std::size_t>(s.rows() * s.width()));
   dq->assign(q.size(), 0);
@@ -435,7 +466,9 @@ Doubles plain_attention(const AttentionShape& s, const std::vector<std::int32_t>
       };
       for (int t = 0; t < s.length; ++t) {
         const int all = lengths.empty() ? s.key_rows() : lengths[static_cast<std::size_t>(n)];
-        const int seen = s.is_causal ? t + 1 : all, first = s.window > 0 ? std::max(0, t + 1 - s.window) : 0;
+        const int start = starts.empty() ? 0 : starts[static_cast<std::size_t>(n * s.length + t)];
+        const int seen = s.is_causal ? t + 1 : all,
+                  first = std::max(start, s.window > 0 ? t + 1 - s.window : 0);
         Doubles p(static_cast<std::size_t>(seen)), dp(p.size());
         double most = -1e300, sum = 0, mean = 0;
         for (int u = first; u < seen; ++u) {
@@ -478,14 +511,16 @@ Doubles plain_attention(const AttentionShape& s, const std::vector<std::int32_t>
 struct AttentionCase {
   AttentionShape shape;
   std::vector<std::int32_t> lengths = {};
+  std::vector<int> documents = {};
 };
 AttentionShape windowed(AttentionShape shape, int window) {
   shape.window = window;
   return shape;
 }
 // Lengths below, at and past one and two tiles of scores, every width of a tile; heads that share keys;
-// attention to all positions, to the first of each sequence, to those of another value, and within windows of
-// one position, below and past a tile, and longer than the sequence.
+// attention to all positions, to the first of each sequence, to those of another value, within windows of one
+// position, below and past a tile, and longer than the sequence; and within documents of one position, that
+// end at a tile, within one and past several, with heads that share keys and in a window.
 std::vector<AttentionCase> attention_cases(ValueType type) {
   return {{{2, 1, 1, 4, type}},
           {{2, 9, 3, 5, type}},
@@ -512,7 +547,12 @@ std::vector<AttentionCase> attention_cases(ValueType type) {
           {windowed({1, 300, 2, 8, type}, 100)},
           {windowed({1, 150, 1, 100, type}, 33)},
           {windowed({1, 70, 2, 64, type, 1}, 64)},
-          {windowed({1, 20, 2, 8, type}, 500)}};
+          {windowed({1, 20, 2, 8, type}, 500)},
+          {{2, 9, 3, 5, type}, {}, {4, 5, 1, 1, 7}},
+          {{2, 140, 2, 16, type}, {}, {64, 1, 75, 3, 129, 8}},
+          {{1, 300, 4, 64, type, 2}, {}, {10, 20, 34, 200, 36}},
+          {{1, 150, 1, 100, type}, {}, {70, 80}},
+          {windowed({1, 150, 2, 8, type}, 40), {}, {20, 100, 30}}};
 }
 
 TEST_P(AttentionTest, ForwardAndBackwardAreThoseOfPlainLoops) {
@@ -521,6 +561,9 @@ TEST_P(AttentionTest, ForwardAndBackwardAreThoseOfPlainLoops) {
       AttentionShape shape = c.shape;
       const auto lengths = array(c.lengths);
       if (!c.lengths.empty()) shape.lengths = lengths.data();
+      const DocumentLists documents(shape.length, c.documents);
+      const HeldDocuments held(device(), documents);
+      if (!c.documents.empty()) shape.documents = held.view();
       const bool is_self = shape.is_self();
       const std::int64_t count = shape.rows() * shape.width(),
                          queries = is_self ? shape.rows() * shape.row_width() : count,
@@ -529,7 +572,8 @@ TEST_P(AttentionTest, ForwardAndBackwardAreThoseOfPlainLoops) {
                    dy = rounded(type, random_floats(count, 7));
       for (const Dropout& drop : {Dropout{}, Dropout{{3, 1, 4, 13}, 13107, 1.25F}}) {
         Doubles want_dq, want_dkv;
-        const Doubles want = plain_attention(shape, c.lengths, q, kv, drop, dy, &want_dq, &want_dkv);
+        const Doubles want =
+            plain_attention(shape, c.lengths, q, kv, drop, dy, &want_dq, &want_dkv, documents.starts);
         const Cells cq = cells(type, q), ckv = cells(type, kv), cy = cells(type, count),
                     cdy = cells(type, dy), cdq = cells(type, queries),
                     cdkv = cells(type, Floats(kv.size(), 1.0F));
@@ -762,7 +806,60 @@ TEST_P(AttentionTest, WhatIsBeforeTheWindowChangesNothing) {
   }
 }
 
+// Results and gradients of the second document, to the bit.
+TEST_P(AttentionTest, TheDocumentBeforeChangesNothing) {
+  for (const ValueType type : kTypes) {
+    const HeldDocuments documents(device(), DocumentLists(150, {83, 67}));
+    AttentionShape shape{1, 150, 2, 16, type, 1};
+    shape.documents = documents.view();
+    const auto width = static_cast<std::size_t>(shape.row_width());
+    const Cells dy = cells(type, random_floats(shape.rows() * shape.width(), 9));
+    const auto run = [&](const Floats& values) {
+      const Cells qkv = cells(type, values), y = cells(type, shape.rows() * shape.width()),
+                  dqkv = cells(type, std::ssize(values));
+      const auto log_sums = zeros(300);
+      const auto room = scratch(device().attention_scratch_bytes(shape));
+      device().attention_forward({shape, qkv.data(), nullptr, {}, y.data(), log_sums.data(), room.data()});
+      device().attention_backward({.shape = shape,
+                                   .q = qkv.data(),
+                                   .y = y.data(),
+                                   .dy = dy.data(),
+                                   .log_sums = log_sums.data(),
+                                   .dq = dqkv.data(),
+                                   .scratch = room.data()});
+      return std::pair{y.floats(), dqkv.floats()};
+    };
+    Floats values = random_floats(150 * shape.row_width(), 8);
+    const auto [y, gradients] = run(values);
+    for (std::size_t i = 0; i < 83 * width; ++i) values[i] = 3 - values[i];
+    const auto [other_y, other_gradients] = run(values);
+    EXPECT_TRUE(std::equal(y.begin() + 83 * 32, y.end(), other_y.begin() + 83 * 32));
+    EXPECT_TRUE(std::equal(gradients.begin() + 83 * static_cast<std::ptrdiff_t>(width), gradients.end(),
+                           other_gradients.begin() + 83 * static_cast<std::ptrdiff_t>(width)));
+    EXPECT_NE(y, other_y);
+    EXPECT_NE(gradients, other_gradients);
+  }
+}
+
 // ---- embedding -------------------------------------------------------------------------------------------
+TEST_P(EmbeddingTest, AddsTheRowOfEachPlace) {
+  const std::int64_t width = 7;
+  const Floats tokens = random_floats(3 * width, 9), positions = random_floats(4 * width, 8);
+  const std::vector<std::int32_t> places = {0, 1, 0, 1, 2, 0};
+  const auto of_tokens = array(tokens), of_positions = array(positions);
+  const auto of_places = array(places);
+  const Cells y = cells(ValueType::kFp32, 3 * width);
+  device().embedding_forward(
+      {ValueType::kFp32, width, 6, 3, 3, of_tokens.data(), of_positions.data(), y.data(), of_places.data()});
+  const Floats got = y.floats();
+  for (std::size_t i = 0; i < 3; ++i) {
+    for (std::size_t c = 0; c < 7; ++c) {
+      ASSERT_EQ(got[7 * i + c],
+                tokens[7 * i + c] + positions[7 * static_cast<std::size_t>(places[3 + i]) + c]);
+    }
+  }
+}
+
 TEST_P(EmbeddingTest, SumsTheRowsOfEachGroupInOrder) {
   const std::int64_t width = 19;
   const Floats x = random_floats(6 * width, 9);

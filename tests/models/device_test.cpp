@@ -174,7 +174,7 @@ class Checked final : public kernels::EmulatedCuda {
 // The losses of the steps of a run.
 std::vector<double> losses_on(Device& device, const RunConfig& config) {
   const Setup setup = open_data(config);
-  const auto model = make_model(config);
+  const auto model = make_model(setup.config);
   const auto data = load_data(setup, device.host_pool());
   ModelMemory memory(model->tensors(), config.policy, config.optimizer, config.train.seed,
                      config.train.microbatches, device);
@@ -251,6 +251,25 @@ TEST_F(Runs, OthersTrainTheSameOnTheDevice) {
   for (const std::string& model : {std::string(kGpt) + "stable_embedding = true\n", std::string(kBottlenecks),
                                    std::string(kTranslator)}) {
     const RunConfig config = config_of(model, kAdamW, "lpmm-min", "cuda-emulated");
+    CpuDevice cpu(2);
+    Checked emulated;
+    const std::vector<double> wanted = losses_on(cpu, config), found = losses_on(emulated, config);
+    EXPECT_EQ(emulated.updates, 3);
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      EXPECT_NEAR(found[i], wanted[i], 0.02 * wanted[i]) << model;
+  }
+}
+
+TEST_F(Runs, ConversationsTrainTheSameOnTheDevice) {
+  std::string lines;
+  for (std::size_t i = 0; i < 80; ++i) {
+    lines +=
+        fmt::format("{{\"text\": \"{}\"}}\n", std::string(3 + i * 7 % 15, static_cast<char>('a' + i % 5)));
+  }
+  write_text(scratch_ / "chat.jsonl", lines);
+  for (const char* model : {kGpt, kLlama}) {
+    const RunConfig config = config_of(model, kAdamW, "lpmm-min", "cuda-emulated",
+                                       {"data.set=conversations", "data.path=" + (scratch_ / "chat.jsonl")});
     CpuDevice cpu(2);
     Checked emulated;
     const std::vector<double> wanted = losses_on(cpu, config), found = losses_on(emulated, config);

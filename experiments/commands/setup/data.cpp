@@ -171,7 +171,7 @@ void add_tokenizer(CLI::App& data, Action& action) {
 }  // namespace
 
 void add_data_command(CLI::App& program, Action& action) {
-  CLI::App* data = program.add_subcommand("data", "Download and prepare data sets");
+  CLI::App* data = program.add_subcommand("data", "Download, prepare and show data sets");
   data->require_subcommand(1);
 
   auto g = std::make_shared<GetArguments>();
@@ -192,6 +192,7 @@ Examples:
   lpmm data get gpt2-bpe --to data --mirror https://mirror.example/gpt2)");
   on_selected(*get, action, g, run_get);
   add_pack_images_command(*data, action);
+  add_data_show_command(*data, action);
 
   add_tokenize(*data, action);
   add_tokenizer(*data, action);

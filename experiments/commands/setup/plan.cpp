@@ -62,6 +62,19 @@ void print_plan(const Plan& plan, const Plan& fp32, const Policy& policy) {
   if (!plan.exempt.empty()) fmt::print("\n");
 }
 
+// What a run on packed conversations learns.
+void print_learnt(const Setup& setup) {
+  const DataSize& size = setup.size;
+  if (size.learnt_tokens == 0) return;
+  const auto steps = static_cast<double>(steps_of(setup)),
+             sequences = static_cast<double>(size.train_examples);
+  const double epochs = steps * setup.config.train.batch / sequences;
+  fmt::print(
+      "\n{} sequences of {} tokens per epoch, of which {} tokens are learnt; the run passes over them {:.3g} "
+      "times\n",
+      size.train_examples, setup.config.model.length, size.learnt_tokens, epochs);
+}
+
 int run_plan(const PlanArguments& o) {
   RunConfig config = load_config(o.start, "", o.json);
   if (!config.train.init.empty()) find_checkpoint(config.train.init);
@@ -77,6 +90,7 @@ int run_plan(const PlanArguments& o) {
       storage_warnings(setup.config.policy, setup.config.optimizer, model->tensors());
   if (o.json) {
     nlohmann::ordered_json answer = plan_json(plan);
+    if (setup.size.learnt_tokens > 0) answer["learnt_tokens_per_epoch"] = setup.size.learnt_tokens;
     answer["warnings"] = warnings;
     print_answer(answer, true);
     return kDone;
@@ -85,6 +99,7 @@ int run_plan(const PlanArguments& o) {
   Setup plain = setup;
   plain.config.policy = make_policy(kPlainPreset);
   print_plan(plan, make_plan(plain, *make_model(plain.config)), setup.config.policy);
+  print_learnt(setup);
   return kDone;
 }
 
@@ -103,8 +118,8 @@ bits_per_parameter (of model_memory_bytes.total), model_memory_bytes by role, ex
 (the largest piece of a parameter or gradient that is ever unpacked at once), translation_bytes (of a
 translator that is scored by BLEU), data_bytes, watch_bytes, overhead_bytes (of program, libraries and
 threads), peak_bytes (the most resident memory that the whole process has at once), device_bytes (of a
-GPU's memory, where the run uses one; else 0) and warnings (of states that the run's own formats or
-rounding harm).
+GPU's memory, where the run uses one; else 0), of conversations learnt_tokens_per_epoch, and warnings (of
+states that the run's own formats or rounding harm).
 Examples:
   lpmm plan resnet20_cifar10 --preset lpmm
   lpmm plan resnet20_cifar10 --preset lpmm-min --set train.batch=512 --json

@@ -149,7 +149,8 @@ void turn_rows(const RotaryArgs& args, std::int64_t first) {
   const std::int64_t half = s.head_width / 2, rotated = std::int64_t{1} * s.rotated * s.head_width;
   const float sign = args.inverse ? -1.0F : 1.0F;
   for (std::int64_t r = 0; r < s.rows; ++r, x += s.width(), y += s.width()) {
-    const float* row = args.angles + (first + r) % s.length * 2 * half;
+    const std::int64_t place = args.places == nullptr ? (first + r) % s.length : args.places[first + r];
+    const float* row = args.angles + place * 2 * half;
     for (std::int64_t at = 0; at < rotated; at += s.head_width) {
       turn<T, kAccumulate>(half, row, sign, x + at, y + at);
     }

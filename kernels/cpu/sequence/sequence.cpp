@@ -130,9 +130,11 @@ void CpuDevice::dropout(const DropoutArgs& args) {
 void CpuDevice::embedding_forward(const EmbeddingArgs& args) {
   const std::int64_t width = args.width;
   pool().for_each(args.rows, [&](std::int64_t i, int) {
+    const std::int64_t row = args.first + i,
+                       place = args.places == nullptr ? row % args.length : args.places[row];
     // One row of positions is the bias of one row.
     loops::elements().add_bias(args.type, {.columns = width}, args.tokens + i * width,
-                               args.positions + (args.first + i) % args.length * width,
+                               args.positions + place * width,
                                bytes_at(args.y, i * width * value_bytes(args.type)));
   });
 }

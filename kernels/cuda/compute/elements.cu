@@ -27,8 +27,10 @@ struct Times {
 struct AddPosition {
   const float* positions;
   std::int64_t width, length, first;
+  const std::int32_t* places;
   LPMM_HD float operator()(const Place& at, float token) const {
-    return token + positions[(first + at.row) % length * width + at.column];
+    const std::int64_t row = first + at.row, place = places == nullptr ? row % length : places[row];
+    return token + positions[place * width + at.column];
   }
 };
 
@@ -163,11 +165,13 @@ struct Turn {
   const float* angles;
   float sign;
   const Cell* x;
+  const std::int32_t* places;
   LPMM_HD float operator()(const Place& at, float v) const {
     const std::int64_t width = shape.head_width, half = width / 2, c = at.column % width;
     if (at.column >= shape.rotated * width) return v;
     const bool is_first = c < half;
-    const float* const angle = angles + at.row % shape.length * width + (is_first ? c : c - half);
+    const std::int64_t place = places == nullptr ? at.row % shape.length : places[at.row];
+    const float* const angle = angles + place * width + (is_first ? c : c - half);
     const std::int64_t other = at.row * shape.width() + at.column + (is_first ? half : -half);
     const float other_part = sign * angle[half] * load(x + other);
     return v * angle[0] + (is_first ? -other_part : other_part);
@@ -311,7 +315,8 @@ void CudaDevice::rotary(const RotaryArgs& args) {
   const RotaryShape& s = args.shape;
   with_type(s.type, [&]<class Cell>(Cell*) {
     const auto* in = static_cast<const Cell*>(args.x);
-    map_matrix(stream(), s.rows, s.width(), Turn<Cell>{s, args.angles, args.inverse ? -1.0F : 1.0F, in},
+    map_matrix(stream(), s.rows, s.width(),
+               Turn<Cell>{s, args.angles, args.inverse ? -1.0F : 1.0F, in, args.places},
                static_cast<Cell*>(args.y), args.accumulate, in);
   });
 }
@@ -329,8 +334,8 @@ void CudaDevice::dropout(const DropoutArgs& args) {
 void CudaDevice::embedding_forward(const EmbeddingArgs& args) {
   with_type(args.type, [&]<class Cell>(Cell*) {
     map_matrix(stream(), args.rows, args.width,
-               AddPosition{args.positions, args.width, args.length, args.first}, static_cast<Cell*>(args.y),
-               false, args.tokens);
+               AddPosition{args.positions, args.width, args.length, args.first, args.places},
+               static_cast<Cell*>(args.y), false, args.tokens);
   });
 }
 void CudaDevice::sum_rows(const SumRowsArgs& args) {

@@ -26,6 +26,7 @@ struct DataSize {
   std::int64_t loading_bytes = 0;  // while it is read
   std::int64_t example_bytes = 0;  // of one example in a batch
   int longest = 0;                 // tokens that batches are filled up to; 0: as many as the model has
+  std::int64_t learnt_tokens = 0;  // of an epoch, where the loss of some does not count; 0: of all it does
 };
 
 struct Setup;
@@ -84,7 +85,7 @@ struct DataRequest {
 void name_data(const DataRequest& request, RunConfig& config);
 
 template <class Made>
-std::shared_ptr<Task> make_task() {
+std::shared_ptr<Task> make_task(const RunConfig& /*config*/) {
   return std::make_shared<Made>();
 }
 // The names of rows, and more.

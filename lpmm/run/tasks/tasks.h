@@ -7,4 +7,7 @@ namespace lpmm {
 
 extern const TaskRow kImageTask, kTextTask, kSentenceTask, kPairTask;
 
+// Of data.set = "conversations", which models of texts read too.
+std::shared_ptr<Task> make_conversation_task();
+
 }  // namespace lpmm

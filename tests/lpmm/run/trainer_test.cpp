@@ -480,6 +480,27 @@ TEST(Trainer, GoesOnAfterAnEvaluationThatIsNoNumber) {
   EXPECT_EQ(summary(longer)["steps"], 14);
 }
 
+TEST(Trainer, EndsAfterTestsWithoutALowerLossAndKeepsTheBest) {
+  const Scratch scratch;
+  const RunConfig config = tiny_config({"train.steps=60", "train.patience=2", "checkpoint.keep_best=true",
+                                        "checkpoint.keep=1", "checkpoint.every_steps=6"});
+  TinyHooks hooks;
+  int batches = 0;
+  hooks.poison_test = [&] { return ++batches > 2 * 5; };  // from the third test on, five batches each
+  const TrainResult result = run(scratch / "run", config, false, TinyModel(hooks));
+  EXPECT_FALSE(result.interrupted);
+  EXPECT_EQ(summary(result)["steps"], 24);
+  const int best = summary(result)["best"]["step"];
+  EXPECT_TRUE(best == 6 || best == 12) << best;
+  EXPECT_EQ(names_in(scratch / "run/checkpoints", "step_"),
+            (std::set<std::string>{checkpoint_name(best), checkpoint_name(24)}));
+  const TrainResult again = run(scratch / "run", config, true, TinyModel(hooks));  // it is as it was left
+  EXPECT_EQ(summary(again)["steps"], 24);
+  EXPECT_EQ(summary(again)["best"], summary(result)["best"]);
+  EXPECT_THROW(run(scratch / "other", tiny_config({"train.patience=2", "train.eval_every_epochs=0"})),
+               UsageError);
+}
+
 TEST(Trainer, ProposesTheNewestCheckpointThatCanBeRead) {
   const Scratch scratch;
   const std::string out = scratch / "run";

@@ -55,7 +55,8 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) query_gradient_mma(At
   const HeadRows q = head.queries(s, a.q), y = head.results(s, a.y), keys = head.keys(s, a.kv),
                  values = head.values(s, a.kv);
   const int first = static_cast<int>(block.first);
-  const Seen seen = s.seen(head.sequence, first);  // its rows are the tile's
+  Seen seen = s.seen(head.sequence);
+  seen.past = first;  // its rows are the tile's
   const int begin = seen.first(0) / T::kOthers * T::kOthers, end = seen.end(T::kOwn - 1);
   const DropRow drop{a.drop, s.key_rows()};
   const float scale = a.scale * kLog2E;

@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <stdexcept>
+
 #include "kernels/sequence.h"
 #include "lpmm/base/error.h"
 #include "lpmm/memory/device_memory.h"
 #include "lpmm/program/ops/dropout.h"
+#include "lpmm/program/ops/sequence/documents.h"
 #include "lpmm/program/ops/sequence/lengths.h"
 #include "lpmm/program/program_plan.h"
 #include "lpmm/program/workspace.h"
@@ -18,9 +21,11 @@ namespace {
 
 class AttentionOp : public Op {
  public:
-  // `longest`: positions that one call may see.
-  AttentionOp(const kernels::AttentionShape& shape, OpDropout dropout, std::size_t index, int longest)
-      : shape_(shape), dropout_(dropout), index_(index), longest_(longest) {}
+  // `longest`: positions that one call may see. With documents their table is the second input.
+  AttentionOp(const kernels::AttentionShape& shape, OpDropout dropout, std::size_t index, int longest,
+              bool has_documents)
+      : shape_(shape), dropout_(dropout), index_(index), longest_(longest), has_documents_(has_documents) {}
+  bool skips_gradient() const override { return has_documents_; }  // the table has none
   std::int64_t workspace_bytes() const override {
     Pieces pieces(nullptr);
     lay_out(pieces);
@@ -79,6 +84,7 @@ class AttentionOp : public Op {
   kernels::AttentionShape shape_of(const RunState& run, const Room& room) const {
     kernels::AttentionShape shape = shape_;
     if (!shape.is_causal) shape.lengths = lengths_of(run, shape.batch, shape.key_rows(), room.lengths);
+    if (has_documents_) shape.documents = documents_in(data(run, inputs[1]), shape.rows());
     return shape;
   }
   Inference::Cache& cache_of(const RunState& run) const {
@@ -130,6 +136,7 @@ class AttentionOp : public Op {
   OpDropout dropout_;
   std::size_t index_;  // among the attention ops
   int longest_;
+  bool has_documents_;
 };
 
 }  // namespace
@@ -137,7 +144,7 @@ class AttentionOp : public Op {
 namespace {
 
 Value add_attention(ProgramBuilder& b, const std::vector<Value>& inputs, const kernels::AttentionShape& shape,
-                    const AttentionConfig& c) {
+                    const AttentionConfig& c, bool has_documents = false) {
   if (c.dropout > 0 && kernels::attention_probabilities(shape) > kMostElements) {
     throw UsageError(fmt::format(
         "dropout of {} probabilities of attention: there are draws for {}; take fewer examples at a time",
@@ -147,9 +154,9 @@ Value add_attention(ProgramBuilder& b, const std::vector<Value>& inputs, const k
   const Value y = b.add_value(1, shape.length, static_cast<int>(shape.width()));
   std::vector<int> kept{y.id};
   for (const Value& x : inputs) kept.push_back(x.id);
-  return b.add_op(
-      std::make_unique<AttentionOp>(shape, OpDropout(b.next_draws(), c.dropout), b.next_cache(), longest),
-      inputs, y, std::move(kept), 4 * shape.rows() * c.heads);
+  return b.add_op(std::make_unique<AttentionOp>(shape, OpDropout(b.next_draws(), c.dropout), b.next_cache(),
+                                                longest, has_documents),
+                  inputs, y, std::move(kept), 4 * shape.rows() * c.heads);
 }
 
 int key_heads(const AttentionConfig& c) {
@@ -158,10 +165,13 @@ int key_heads(const AttentionConfig& c) {
 
 }  // namespace
 
-Value attention(ProgramBuilder& b, Value qkv, const AttentionConfig& c) {
+Value attention(ProgramBuilder& b, Value qkv, const AttentionConfig& c, Value documents) {
   const int kv_heads = key_heads(c);
+  const bool has_documents = documents.id >= 0;
+  if (has_documents && !c.is_causal)
+    throw std::logic_error("attention: only a causal one keeps documents apart");
   const int head_width = qkv.channels / (c.heads + 2 * kv_heads);
-  return add_attention(b, {qkv},
+  return add_attention(b, has_documents ? std::vector{qkv, documents} : std::vector{qkv},
                        {.batch = b.batch(),
                         .length = qkv.width,
                         .heads = c.heads,
@@ -170,7 +180,7 @@ Value attention(ProgramBuilder& b, Value qkv, const AttentionConfig& c) {
                         .kv_heads = kv_heads,
                         .is_causal = c.is_causal,
                         .window = c.window},
-                       c);
+                       c, has_documents);
 }
 
 Value cross_attention(ProgramBuilder& b, Value q, Value kv, const AttentionConfig& c) {

@@ -15,8 +15,8 @@ struct AttentionConfig {
 
 // Self-attention of a value whose channels are the queries of `heads` heads, the keys of `kv_heads`, and
 // their values. Where it is not causal, a batch may say how many positions of each sequence are seen
-// (Batch::lengths).
-Value attention(ProgramBuilder& b, Value qkv, const AttentionConfig& config);
+// (Batch::lengths). Where it is, `documents` may keep those of a sequence apart (document_table()).
+Value attention(ProgramBuilder& b, Value qkv, const AttentionConfig& config, Value documents = {});
 // Attention of queries to the keys and values of another value, whose channels are the keys of `kv_heads`
 // heads and their values; not causal. A batch may say how many positions of each sequence of those are seen
 // (Batch::lengths). Inference keeps them from its first call.

@@ -9,6 +9,7 @@
 #include "kernels/sequence.h"
 #include "lpmm/base/error.h"
 #include "lpmm/memory/device_memory.h"
+#include "lpmm/program/ops/sequence/documents.h"
 #include "lpmm/program/ops/sequence/position_table.h"
 #include "lpmm/program/ops/sequence/row_lists.h"
 #include "lpmm/program/panelled_weight.h"
@@ -50,6 +51,7 @@ class EmbeddingOp : public Op {
     return 4 * std::max({panel_ * width_, places, window_});
   }
 
+  bool skips_gradient() const override { return true; }  // of the table of documents
   void forward(RunState& run) const override {
     Pieces pieces(run.workspace), host_pieces(run.host_workspace);
     const Forward f = lay_out_forward(pieces);
@@ -58,12 +60,14 @@ class EmbeddingOp : public Op {
     Device& device = run.device;
     const std::int32_t* ids = on_device(device, tokens, rows_, f.tokens);
     if (positions_) positions_->decode(run, places, f.places, f.positions);
+    const kernels::Documents documents = documents_in(inputs.empty() ? nullptr : data(run, inputs[0]), rows_);
     for (std::int64_t first = 0; first < rows_; first += panel_) {
       const std::int64_t n = std::min(panel_, rows_ - first);
       device.decode_rows(run.memory.view(tokens_.tensor, Role::kParameter), width_, ids + first, n, f.rows);
       std::byte* out = data(run, output) + first * width_ * value_bytes(plan->compute);
       if (positions_) {
-        device.embedding_forward({plan->compute, width_, length_, first, n, f.rows, f.positions, out});
+        device.embedding_forward(
+            {plan->compute, width_, length_, first, n, f.rows, f.positions, out, documents.places});
       } else {
         device.from_float(plan->compute, n * width_, f.rows, out);
       }
@@ -187,8 +191,10 @@ Value embedding(ProgramBuilder& b, const std::string& tokens, const EmbeddingSha
   }
   const Value out = b.add_value(1, used.length, used.width);
   b.note_embedding(rows.tensor, out, shape.is_source);
+  std::vector<Value> inputs;
+  if (positions && shape.documents.id >= 0) inputs.push_back(shape.documents);
   return b.add_op(std::make_unique<EmbeddingOp>(b.batch(), used, rows, positions, b.panel_sizes().weights),
-                  {}, out, {});
+                  inputs, out, {});
 }
 
 }  // namespace lpmm

@@ -7,6 +7,7 @@
 
 #include "lpmm/base/error.h"
 #include "lpmm/memory/device_memory.h"
+#include "lpmm/program/ops/sequence/documents.h"
 
 namespace lpmm {
 
@@ -27,18 +28,20 @@ void PositionTable::decode(const RunState& run, std::int32_t* ids, std::byte* ro
                      on_device(device, ids, length_, room), length_, out);
 }
 
-// Position t: its rows in all sequences.
+// Place t: its rows in all sequences, in order.
 void PositionTable::fold(RunState& run, ValueType compute, const std::byte* gradient, std::int64_t rows,
                          const RowLists& host, const RowCopies& copies, float* sums) const {
-  const std::int64_t sequences = rows / length_;
-  for (std::int64_t t = 0; t < length_; ++t) {
-    host.first[t] = t * sequences;
-    host.targets[t] = static_cast<std::int32_t>(first_ + t);
-    for (std::int64_t s = 0; s < sequences; ++s) {
-      host.rows[t * sequences + s] = static_cast<std::int32_t>(s * length_ + t);
-    }
+  const auto place = [&](std::int64_t row) { return place_in_document(run.batch, row, length_); };
+  std::fill_n(host.first, length_ + 1, 0);
+  for (std::int64_t row = 0; row < rows; ++row) ++host.first[place(row)];
+  std::exclusive_scan(host.first, host.first + length_ + 1, host.first, std::int64_t{0});
+  for (std::int64_t row = 0; row < rows; ++row) {
+    host.rows[host.first[place(row)]++] =
+        static_cast<std::int32_t>(row);  // which becomes the next one's first
   }
-  host.first[length_] = rows;
+  std::copy_backward(host.first, host.first + length_, host.first + length_ + 1);
+  host.first[0] = 0;
+  std::iota(host.targets, host.targets + length_, static_cast<std::int32_t>(first_));
   Device& device = run.device;
   device.sum_rows(
       {compute, width_, gradient, on_device(device, host, length_, copies), 0, gradient_floats(), sums});

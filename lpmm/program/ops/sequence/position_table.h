@@ -21,7 +21,7 @@ class PositionTable {
   // The rows of this call: `ids` and `room` take `length` integers of the host and, apart from it, of the
   // device. Throws RunError where a text is longer than the context.
   void decode(const RunState& run, std::int32_t* ids, std::byte* room, float* out) const;
-  // Folds the gradient of `rows` positions of all sequences.
+  // Folds the gradient of `rows` positions of all sequences, each by its place in its document.
   void fold(RunState& run, ValueType compute, const std::byte* gradient, std::int64_t rows,
             const RowLists& host, const RowCopies& copies, float* sums) const;
 

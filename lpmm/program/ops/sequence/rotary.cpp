@@ -7,6 +7,7 @@
 
 #include "kernels/sequence.h"
 #include "lpmm/memory/device_memory.h"
+#include "lpmm/program/ops/sequence/documents.h"
 #include "lpmm/program/program_plan.h"
 
 namespace lpmm {
@@ -46,17 +47,22 @@ class RotaryOp : public Op {
   explicit RotaryOp(const kernels::RotaryShape& shape) : shape_(shape) {}
   bool skips_gradient() const override { return true; }  // the table has none
   void forward(RunState& run) const override {
-    run.device.rotary({shape_, angles(run), false, data(run, inputs[0]), data(run, output)});
+    run.device.rotary(
+        {shape_, angles(run), false, data(run, inputs[0]), data(run, output), false, places(run)});
   }
   void backward(RunState& run) const override {
     if (gradient(run, inputs[0]) == nullptr) return;
-    run.device.rotary(
-        {shape_, angles(run), true, gradient(run, output), gradient(run, inputs[0]), accumulate[0]});
+    run.device.rotary({shape_, angles(run), true, gradient(run, output), gradient(run, inputs[0]),
+                       accumulate[0], places(run)});
   }
 
  private:
   const float* angles(const RunState& run) const {
     return reinterpret_cast<const float*>(data(run, inputs[1]));
+  }
+  // Null without documents, whose table is the third input.
+  const std::int32_t* places(const RunState& run) const {
+    return inputs.size() < 3 ? nullptr : documents_in(data(run, inputs[2]), shape_.rows).places;
   }
   kernels::RotaryShape shape_;
 };
@@ -99,10 +105,16 @@ Value rotary_angles(ProgramBuilder& b, const RotaryConfig& config, int length) {
                   b.add_table(floats), {});
 }
 
-Value rotary(ProgramBuilder& b, Value x, Value angles, int heads, int rotated) {
+Value rotary(ProgramBuilder& b, Value x, Value angles, int heads, int rotated, Value documents) {
   const kernels::RotaryShape shape{b.rows(x), x.width, heads, rotated, x.channels / heads, b.compute()};
-  return b.add_op(std::make_unique<RotaryOp>(shape), {x, angles}, b.add_value(x.height, x.width, x.channels),
-                  {angles.id});
+  std::vector<Value> inputs{x, angles};
+  std::vector<int> kept{angles.id};
+  if (documents.id >= 0) {
+    inputs.push_back(documents);
+    kept.push_back(documents.id);
+  }
+  return b.add_op(std::make_unique<RotaryOp>(shape), inputs, b.add_value(x.height, x.width, x.channels),
+                  std::move(kept));
 }
 
 }  // namespace lpmm

@@ -24,7 +24,8 @@ std::vector<double> rotary_frequencies(const RotaryConfig& config);
 
 // Cosines and sines for sequences of `length` positions, for all calls of rotary().
 Value rotary_angles(ProgramBuilder& b, const RotaryConfig& config, int length);
-// The first `rotated` of `heads` heads of the channels rotated, the others as they are.
-Value rotary(ProgramBuilder& b, Value x, Value angles, int heads, int rotated);
+// The first `rotated` of `heads` heads of the channels rotated, the others as they are. Positions are those
+// in `documents` (document_table()) where there are some, else in the sequence.
+Value rotary(ProgramBuilder& b, Value x, Value angles, int heads, int rotated, Value documents = {});
 
 }  // namespace lpmm

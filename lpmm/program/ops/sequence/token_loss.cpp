@@ -299,11 +299,12 @@ void add_loss(ProgramBuilder& b, Value x, int tensor, const TokenLossConfig& con
 
 }  // namespace
 
-void token_loss(ProgramBuilder& b, const std::string& name, Value x, int vocabulary, double deviation) {
+void token_loss(ProgramBuilder& b, const std::string& name, Value x, int vocabulary, double deviation,
+                const TokenLossConfig& config) {
   add_loss(b, x,
            b.add_tensor(name + ".weight", {vocabulary, x.channels}, {InitialKind::kNormal, deviation},
                         TensorKind::kHead),
-           {});
+           config);
 }
 
 void tied_token_loss(ProgramBuilder& b, const std::string& embedding, Value x,

@@ -17,7 +17,8 @@ struct TokenLossConfig {
 
 // Mean over the tokens of the cross-entropy of their labels under logits = x times the transpose of
 // `name`.weight (vocabulary, channels), normal of that deviation.
-void token_loss(ProgramBuilder& b, const std::string& name, Value x, int vocabulary, double deviation);
+void token_loss(ProgramBuilder& b, const std::string& name, Value x, int vocabulary, double deviation,
+                const TokenLossConfig& config = {});
 // The same with the weight of an embedding before it, which both share.
 void tied_token_loss(ProgramBuilder& b, const std::string& embedding, Value x,
                      const TokenLossConfig& config = {});

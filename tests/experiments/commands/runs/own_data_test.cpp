@@ -95,6 +95,37 @@ TEST_F(OwnData, ATextTrainsAnImportedModel) {
   expect_failure(lpmm({"eval", "other"}), 2, {"has nothing to test on (data.validation_share)"});
 }
 
+TEST_F(OwnData, ConversationsTuneAModel) {
+  std::string lines;
+  for (int i = 0; i < 90; ++i) {
+    lines += fmt::format("{{\"text\": \"{} said the {}\"}}\n", i,
+                         std::string(5 + static_cast<std::size_t>(i) % 9, 'a'));
+  }
+  write("my.jsonl", lines);
+  write("base.toml",
+        "[model]\nname = \"gpt\"\nlayers = 1\nheads = 2\nembedding = 16\ncontext = 64\n[data]\nset = "
+        "\"conversations\"\npath = \"my.jsonl\"\n[train]\nsteps = 1\nbatch = 2\n");
+  ASSERT_EQ(lpmm({"train", "base.toml", "--out", "base"}).code, 0);
+  const std::vector<std::string> start = {"--init", "base",         "--set", "data.path=my.jsonl",
+                                          "--set",  "train.steps=2"};
+  const auto with = [&](std::vector<std::string> command) {
+    command.insert(command.end(), start.begin(), start.end());
+    return command;
+  };
+  const Outcome plan = lpmm(with({"plan"}));
+  EXPECT_NE(plan.out.find("tokens are learnt"), std::string::npos) << plan.out << plan.err;
+  const Outcome trained = lpmm(with({"train", "--out", "mine"}));
+  expect_said(trained, "no CONFIG: the recipe chat_tune for text");
+  expect_said(trained, "81 documents to train on");
+  EXPECT_NE(config_of("mine").find("set = \"conversations\""), std::string::npos);
+  const Outcome eval = lpmm({"eval", "mine", "--data", "my.jsonl"});
+  EXPECT_NE(eval.out.find("perplexity"), std::string::npos) << eval.err;
+  EXPECT_EQ(lpmm({"sample", "mine", "--prompt", "a", "--tokens", "3"}).code, 0);
+  expect_failure(
+      lpmm(with({"train", "--set", "data.set=text", "--set", "data.too_long=drop", "--out", "other"})), 2,
+      {"data.too_long", "are for data.set = conversations"});
+}
+
 TEST_F(OwnData, WhatIsLeftOpenIsAskedFor) {
   ASSERT_EQ(lpmm({"import", kGolden + std::string("roberta_tiny"), "--out", "base"}).code, 0);
   expect_failure(lpmm({"train", "--init", "base", "--out", "mine"}), 2,

@@ -1,0 +1,203 @@
+// `lpmm data show`: conversations as a model reads them, before they are trained on.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
+
+#include "experiments/commands/arguments.h"
+#include "experiments/commands/runs/loaded_model.h"
+#include "lpmm/base/error.h"
+#include "lpmm/base/exit_code.h"
+#include "lpmm/base/terminal.h"
+#include "lpmm/data/conversations/chat_templates.h"
+#include "lpmm/data/conversations/conversations.h"
+#include "lpmm/data/text_data.h"
+#include "lpmm/run/beside/model_files.h"
+#include "lpmm/run/checkpoint.h"
+#include "lpmm/run/setup.h"
+#include "models/families.h"
+
+namespace lpmm {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ShowArguments {
+  std::string path, init, tokenizer, chat_template;
+  ConversationOptions options;
+  std::int64_t first = 1, count = 1;
+  bool json = false;
+};
+
+// What a run or a folder says of texts.
+struct Reads {
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::string folder;  // of the model's files; empty: there are none
+};
+
+Reads reads_of(const ShowArguments& o) {
+  if (!o.init.empty()) {
+    const std::string checkpoint = find_checkpoint(o.init);
+    const RunConfig config = load_config(config_beside(checkpoint), with_families({}));
+    Reads reads{saved_tokenizer(checkpoint, config), model_files_of(checkpoint)};
+    if (reads.tokenizer == nullptr) throw no_tokenizer(checkpoint);
+    return reads;
+  }
+  if (o.tokenizer == "bytes") return {make_byte_tokenizer(), ""};
+  if (o.tokenizer == kGpt2Tokenizer) return {load_gpt2_tokenizer(gpt2_folder({})), ""};
+  const std::string files = find_tokenizer_files(o.tokenizer);
+  const fs::path path(files);
+  return {load_tokenizer(files), fs::is_directory(path) ? files : path.parent_path().string()};
+}
+
+std::string with_marks(const Document& document, const Tokenizer& tokenizer, bool colours) {
+  std::string out;
+  const std::span<const std::int32_t> ids(document.ids);
+  for (std::size_t at = 0; at < ids.size();) {
+    std::size_t end = at;
+    while (end < ids.size() && document.learnt[end] == document.learnt[at]) ++end;
+    const std::string text = printable(tokenizer.decode(ids.subspan(at, end - at), at == 0));
+    const bool is_learnt = document.learnt[at] != 0;
+    out += !is_learnt ? text : colours ? fmt::format("\x1b[32m{}\x1b[0m", text) : fmt::format("[[{}]]", text);
+    at = end;
+  }
+  return out;
+}
+
+// A bar for each twentieth of the longest length.
+std::string bars(const std::vector<std::int64_t>& sorted) {
+  constexpr const char* kBars[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  constexpr std::size_t kColumns = 20, kHeights = 8;
+  std::vector<std::size_t> counts(kColumns);
+  const auto longest = static_cast<std::size_t>(sorted.back());
+  for (const std::int64_t length : sorted) {
+    ++counts[std::min(kColumns - 1, static_cast<std::size_t>(length) * kColumns / (longest + 1))];
+  }
+  const std::size_t most = std::ranges::max(counts);
+  std::string out;
+  for (const std::size_t count : counts) out += kBars[(count * kHeights + most - 1) / most];
+  return out;
+}
+
+nlohmann::ordered_json counts_of(const ReadConversations& all, const std::vector<std::int64_t>& lengths) {
+  const auto at = [&](double share) {
+    return lengths.empty()
+               ? 0
+               : lengths[static_cast<std::size_t>(share * static_cast<double>(lengths.size() - 1))];
+  };
+  return {{"read", all.read},         {"documents", all.documents.size()},
+          {"broken", all.broken},     {"empty", all.empty},
+          {"tokens", all.tokens},     {"learnt", all.learnt},
+          {"median_length", at(0.5)}, {"length_95", at(0.95)},
+          {"longest", at(1)},         {"unused_columns", all.unused},
+          {"reasons", all.reasons}};
+}
+
+void print_counts(const ReadConversations& all, const std::vector<std::int64_t>& lengths) {
+  const nlohmann::ordered_json counts = counts_of(all, lengths);
+  fmt::print(
+      "{} rows: {} documents, {} empty, {} broken\n{} tokens, {} of them learnt ({:.1f} %)\n", all.read,
+      all.documents.size(), all.empty, all.broken, all.tokens, all.learnt,
+      100 * static_cast<double>(all.learnt) / static_cast<double>(std::max<std::int64_t>(1, all.tokens)));
+  if (!lengths.empty()) {
+    fmt::print("tokens of a document: half up to {}, 95 % up to {}, longest {}   0 |{}| {}\n",
+               counts["median_length"].dump(), counts["length_95"].dump(), lengths.back(), bars(lengths),
+               lengths.back());
+  }
+  if (!all.unused.empty())
+    fmt::print("columns that are not read: {}\n", printable(fmt::format("{}", fmt::join(all.unused, ", "))));
+  for (const std::string& reason : all.reasons) fmt::print("broken: {}\n", printable(reason));
+}
+
+int run_show(const ShowArguments& o) {
+  if (!o.init.empty() && !o.tokenizer.empty())
+    throw UsageError("--init and --tokenizer both say how a text is read");
+  ShowArguments given = o;
+  if (given.tokenizer.empty()) given.tokenizer = "bytes";
+  const Reads reads = reads_of(given);
+  const std::optional<chat::Template> chat_template = find_template(o.chat_template, reads.folder);
+  const chat::Template* used = chat_template ? &*chat_template : nullptr;
+  const ReadConversations all = read_conversations(o.path, *reads.tokenizer, used, o.options);
+  std::vector<std::int64_t> lengths;
+  for (const Document& document : all.documents) lengths.push_back(std::ssize(document.ids));
+  std::ranges::sort(lengths);
+  const auto some = show_conversations(o.path, *reads.tokenizer, used, o.options, o.first - 1, o.count);
+  if (o.json) {
+    nlohmann::ordered_json shown = nlohmann::ordered_json::array();
+    for (const ShownConversation& one : some) {
+      shown.push_back({{"place", one.place},
+                       {"text", one.text},
+                       {"ids", one.document.ids},
+                       {"learnt", one.document.learnt}});
+    }
+    nlohmann::ordered_json answer = counts_of(all, lengths);
+    answer["template"] = used == nullptr ? "" : used->name();
+    answer["conversations"] = std::move(shown);
+    print_answer(answer, true);
+    return kDone;
+  }
+  print_counts(all, lengths);
+  fmt::print("template: {}\n", used == nullptr ? "none" : printable(used->name()));
+  const bool colours = isatty(STDOUT_FILENO) != 0;
+  for (const ShownConversation& one : some) {
+    fmt::print("\n{}: {} tokens, {} of them learnt, {}\n{}\n", printable(one.place), one.document.ids.size(),
+               std::ranges::count(one.document.learnt, 1), colours ? "in green" : "in [[ ]]",
+               with_marks(one.document, *reads.tokenizer, colours));
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void add_data_show_command(CLI::App& data, Action& action) {
+  auto o = std::make_shared<ShowArguments>();
+  CLI::App* command =
+      data.add_subcommand("show", "Show conversations as a model reads them, and which tokens are learnt");
+  command
+      ->add_option("FILE", o->path,
+                   "conversations: .jsonl, .json, .csv, .tsv, also as .gz, or a folder of them")
+      ->required();
+  command->add_option("--init", o->init, "run or checkpoint whose tokenizer and chat template are taken")
+      ->check(kNotEmpty)
+      ->type_name("RUN");
+  command
+      ->add_option("--tokenizer", o->tokenizer,
+                   "in place of --init: bytes, gpt2, or a file or folder of a tokenizer (default: bytes)")
+      ->check(kNotEmpty);
+  command
+      ->add_option(
+          "--template", o->chat_template,
+          fmt::format("chat template: a .jinja file, a model's folder, or {} (default: the model's own)",
+                      fmt::join(chat_template_names(), ", ")))
+      ->check(kNotEmpty);
+  command->add_option("--columns", o->options.columns, "columns of other names: MESSAGES, or QUESTION,ANSWER")
+      ->check(kNotEmpty);
+  command->add_option("--loss", o->options.loss, "what is learnt: answers, all, or the last answer")
+      ->check(CLI::IsMember({kLossAnswers, kLossAll, kLossLast}))
+      ->capture_default_str();
+  command->add_flag("--skip-broken", o->options.skip_broken,
+                    "leave out rows that cannot be read, and count them");
+  command->add_option("--first", o->first, "row to begin with, from 1")
+      ->check(CLI::Range(1, 1 << 30).description(""))
+      ->capture_default_str();
+  command->add_option("--count", o->count, "rows to show; 0: only counts")
+      ->check(CLI::Range(0, 1 << 30).description(""))
+      ->capture_default_str();
+  command->add_flag("--json", o->json,
+                    "print one JSON object: counts, and text, ids and learnt of each shown row");
+  command->footer(
+      R"(A row is {"messages": [{"role", "content"}...]}, ShareGPT's {"conversations": [{"from", "value"}...]},
+Alpaca's {"instruction", "input", "output"}, {"prompt", "completion"} or {"text"}; "tools" and "system" beside them.
+Examples:
+  lpmm data show my.jsonl --init runs/base
+  lpmm data show my.jsonl --tokenizer Qwen3-0.6B/ --first 10 --count 3
+  lpmm data show my.jsonl --template chatml --count 0)");
+  on_selected(*command, action, o, run_show);
+}
+
+}  // namespace lpmm

@@ -1,0 +1,182 @@
+#include "lpmm/data/conversations/chat_templates.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "lpmm/base/error.h"
+#include "lpmm/base/text.h"
+#include "lpmm/data/tokenizers/beside.h"
+#include "lpmm/files/files.h"
+
+namespace lpmm {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::uint64_t kLongestTemplate = 1 << 20;
+constexpr const char* kTemplateFile = "chat_template.jinja";
+
+struct Named {
+  std::string_view name, source;
+};
+constexpr Named kTemplates[] = {{"chatml", R"({% for m in messages %}
+{{ '<|im_start|>' + m.role + '\n' }}
+{%- if m.role == 'assistant' %}
+{% generation %}{{ m.content + '<|im_end|>' }}{% endgeneration %}
+{% else %}
+{{ m.content + '<|im_end|>' }}
+{%- endif %}
+{{ '\n' }}
+{%- endfor %}
+{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %})"},
+                                {"llama3", R"({{ bos_token or '<|begin_of_text|>' }}
+{%- for m in messages %}
+{{ '<|start_header_id|>' + m.role + '<|end_header_id|>\n\n' }}
+{%- if m.role == 'assistant' %}
+{% generation %}{{ (m.content | trim) + '<|eot_id|>' }}{% endgeneration %}
+{% else %}
+{{ (m.content | trim) + '<|eot_id|>' }}
+{%- endif %}
+{% endfor %}
+{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %})"},
+                                {"gemma", R"({{ bos_token or '<bos>' }}
+{%- set ns = namespace(system='') %}
+{% for m in messages %}
+{% if m.role == 'system' %}
+{% set ns.system = (m.content | trim) + '\n\n' %}
+{% elif m.role == 'assistant' %}
+{{ '<start_of_turn>model\n' }}
+{%- generation %}{{ (m.content | trim) + '<end_of_turn>' }}{% endgeneration %}
+{{ '\n' }}
+{%- else %}
+{{ '<start_of_turn>' + m.role + '\n' + ns.system + (m.content | trim) + '<end_of_turn>\n' }}
+{%- set ns.system = '' %}
+{% endif %}
+{% endfor %}
+{% if add_generation_prompt %}{{ '<start_of_turn>model\n' }}{% endif %})"},
+                                {"mistral", R"({{ bos_token or '<s>' }}
+{%- set ns = namespace(system='') %}
+{% for m in messages %}
+{% if m.role == 'system' %}
+{% set ns.system = m.content + '\n\n' %}
+{% elif m.role == 'user' %}
+{{ '[INST] ' + ns.system + m.content + ' [/INST]' }}
+{%- set ns.system = '' %}
+{% elif m.role == 'assistant' %}
+{% generation %}{{ ' ' + m.content + (eos_token or '</s>') }}{% endgeneration %}
+{% else %}
+{{ raise_exception('the template mistral has no role ' + m.role) }}
+{% endif %}
+{% endfor %})"},
+                                {"alpaca", R"({{ bos_token }}
+{%- for m in messages %}
+{% if m.role == 'system' %}
+{{ m.content + '\n\n' }}
+{%- elif m.role == 'user' %}
+{{ '### Instruction:\n' + m.content + '\n\n' }}
+{%- elif m.role == 'assistant' %}
+{{ '### Response:\n' }}
+{%- generation %}{{ m.content + (eos_token or '') }}{% endgeneration %}
+{{ '\n\n' if not loop.last }}
+{%- else %}
+{{ raise_exception('the template alpaca has no role ' + m.role) }}
+{% endif %}
+{% endfor %}
+{% if add_generation_prompt %}{{ '### Response:\n' }}{% endif %})"},
+                                {"zephyr", R"({% for m in messages %}
+{{ '<|' + m.role + '|>\n' }}
+{%- if m.role == 'assistant' %}
+{% generation %}{{ m.content + (eos_token or '</s>') }}{% endgeneration %}
+{% else %}
+{{ m.content + (eos_token or '</s>') }}
+{%- endif %}
+{{ '\n' }}
+{%- endfor %}
+{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %})"}};
+
+bool is_file(const fs::path& path) {
+  std::error_code error;
+  return fs::is_regular_file(path, error);
+}
+
+chat::Template from_file(const std::string& path, const std::string& folder) {
+  return {read_text(path, kLongestTemplate), path, special_tokens(folder)};
+}
+
+// "chat_template": a text, or a list of {"name", "template"}.
+std::optional<chat::Template> from_settings(const Json& said, const std::string& name,
+                                            const std::string& folder) {
+  if (said.is_null()) return {};
+  if (said.is_string()) return chat::Template(said.get<std::string>(), name, special_tokens(folder));
+  std::optional<chat::Template> made, with_tools;
+  for (const Json& one : said) {
+    const bool is_one =
+        one.is_object() && one.contains("name") && one.contains("template") && one["template"].is_string();
+    if (!is_one)
+      throw RunError(fmt::format("{}: is neither a text nor a list of objects with name and template", name));
+    std::optional<chat::Template>& place = one["name"] == "tool_use" ? with_tools : made;
+    if (one["name"] != "default" && one["name"] != "tool_use") continue;
+    place.emplace(one["template"].get<std::string>(), fmt::format("{} {}", name, one["name"].dump()),
+                  special_tokens(folder));
+  }
+  if (!made) throw RunError(fmt::format("{}: has no template of the name \"default\"", name));
+  if (with_tools) made->use_for_tools(std::move(*with_tools));
+  return made;
+}
+
+}  // namespace
+
+std::span<const std::string_view> chat_template_names() {
+  static const std::vector<std::string_view> kNames = [] {
+    std::vector<std::string_view> names;
+    for (const Named& one : kTemplates) names.push_back(one.name);
+    return names;
+  }();
+  return kNames;
+}
+
+Json special_tokens(const std::string& folder) {
+  Json tokens = Json::object();
+  if (folder.empty()) return tokens;
+  const TokensBeside beside((fs::path(folder) / "tokenizer_config.json").string());
+  for (const char* key :
+       {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}) {
+    if (const std::string name = beside.name(key); !name.empty()) tokens[key] = name;
+  }
+  return tokens;
+}
+
+std::optional<chat::Template> template_in(const std::string& folder) {
+  if (folder.empty()) return {};
+  const fs::path own = fs::path(folder) / kTemplateFile,
+                 settings = fs::path(folder) / "tokenizer_config.json";
+  if (is_file(own)) return from_file(own.string(), folder);
+  if (!is_file(settings)) return {};
+  constexpr std::uint64_t kLongest = 1 << 26;
+  const Json said = read_json(settings.string(), kLongest);
+  if (!said.is_object() || !said.contains("chat_template")) return {};
+  return from_settings(said["chat_template"], settings.string() + ": chat_template", folder);
+}
+
+std::optional<chat::Template> find_template(const std::string& named, const std::string& folder) {
+  if (named.empty()) return template_in(folder);
+  const auto* at = std::ranges::find(kTemplates, named, &Named::name);
+  if (at != std::end(kTemplates)) {
+    return chat::Template(std::string(at->source), fmt::format("the template {}", named),
+                          special_tokens(folder));
+  }
+  if (is_file(named)) return from_file(named, folder);
+  std::error_code error;
+  if (fs::is_directory(named, error)) {
+    if (auto made = template_in(named)) return made;
+    throw RunError(fmt::format("{}: has no chat template", named));
+  }
+  const std::string hint = did_you_mean_or_some(named, chat_template_names());
+  throw UsageError(
+      fmt::format("data.template = \"{}\" is neither a file nor a known template{}", named, hint));
+}
+
+}  // namespace lpmm

@@ -1,0 +1,29 @@
+// Where the chat template of a model comes from.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "lpmm/chat/template.h"
+
+namespace lpmm {
+
+// The names of the templates that need no file.
+std::span<const std::string_view> chat_template_names();
+
+// The special tokens that a folder's tokenizer_config.json and special_tokens_map.json name, as templates
+// take them: bos_token, eos_token and so on.
+Json special_tokens(const std::string& folder);
+
+// The template of a published model's folder: chat_template.jinja, else that of tokenizer_config.json;
+// nothing where it has none. Throws RunError naming the file and what is wrong with it.
+std::optional<chat::Template> template_in(const std::string& folder);
+
+// What data.template says: a name, a .jinja file, a folder; empty: the template in `folder`, the kept files
+// of a model, or nothing. Special tokens are those of `folder`, which may be empty. Throws UsageError for a
+// name that is none, RunError as above.
+std::optional<chat::Template> find_template(const std::string& named, const std::string& folder);
+
+}  // namespace lpmm
