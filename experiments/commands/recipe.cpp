@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "lpmm/base/error.h"
 #include "lpmm/base/terminal.h"
@@ -15,23 +16,43 @@
 namespace lpmm {
 namespace {
 
-bool sets(const ConfigArguments& config, std::string_view key) {
-  return std::ranges::any_of(config.options.settings, [&](const std::string& setting) {
-    return setting.starts_with(key) && setting.substr(key.size()).starts_with('=');
-  });
+// What the command line sets a key to, the last time; nothing where it does not.
+std::optional<std::string> set_to(const ConfigArguments& config, std::string_view key) {
+  std::optional<std::string> value;
+  for (const std::string& setting : config.options.settings) {
+    if (setting.starts_with(key) && setting.substr(key.size()).starts_with('='))
+      value = setting.substr(key.size() + 1);
+  }
+  return value;
 }
 
-// Names the recipe for such models, and sets what the model's own configuration says of its data.
-void choose_recipe(const RunConfig& start, ConfigArguments& config) {
-  const TaskRow& task = task_of(start.model);
-  if (!sets(config, "data.path") && !sets(config, "data.set")) {
+// The family that is trained: that of the start, or one that starts from it where the data is for that.
+const Family& trained_family(const RunConfig& start, const ConfigArguments& config) {
+  const auto holds = [](const Family& family, const std::string& set) {
+    return std::ranges::count(family.reads->sets(), set) > 0;
+  };
+  const auto set = set_to(config, "data.set");
+  for (const Family& family : families().rows) {
+    const bool reads_it = set && !holds(*start.model.family, *set) && holds(family, *set);
+    if (reads_it && family.starts_from == start.model.family->name && !set_to(config, "model.name"))
+      return family;
+  }
+  return *start.model.family;
+}
+
+// Names the recipe for such models, and sets what the model's own configuration says of its data; returns
+// what is trained on.
+const TaskRow& choose_recipe(const RunConfig& start, ConfigArguments& config) {
+  const Family& family = trained_family(start, config);
+  const TaskRow& task = *family.reads;
+  if (!set_to(config, "data.path") && !set_to(config, "data.set")) {
     throw UsageError(
         fmt::format("say what to train on: --set data.path=PATH; a {} reads {} (`lpmm config data.path`)",
                     start.model.name, task.reads));
   }
   config.path = fmt::format("tune_{}", task.by_path);
   const auto set = [&](std::string_view key, const std::string& value) {
-    if (!sets(config, key)) config.options.settings.push_back(fmt::format("{}={}", key, value));
+    if (!set_to(config, key)) config.options.settings.push_back(fmt::format("{}={}", key, value));
   };
   if (task.has_tokens) {
     constexpr int kUsualLength = 512;
@@ -39,13 +60,15 @@ void choose_recipe(const RunConfig& start, ConfigArguments& config) {
     set("data.length", fmt::format("{}", std::min(kUsualLength, length > 0 ? length : context)));
   }
   // Models that go on with a text see each part of it a few times only.
-  const bool has_dropout = std::ranges::any_of(start.model.family->settings,
-                                               [](const ModelSetting& s) { return s.key == "dropout"; });
+  const bool has_dropout =
+      std::ranges::any_of(family.settings, [](const ModelSetting& s) { return s.key == "dropout"; });
   if (has_dropout && !task.continues) set("model.dropout", "0.1");
+  if (&family != start.model.family) set("model.name", std::string(family.name));
   if (task.translates) {
     set("data.source", start.data.source);
     set("data.target", start.data.target);
   }
+  return task;
 }
 
 }  // namespace
@@ -77,10 +100,10 @@ RunConfig load_config(const StartArguments& arguments, const std::string& own, b
   RunConfig start;
   if (!of_start.empty()) start = load_config(of_start, with_families({}));
   if (config.path.empty()) {
-    choose_recipe(start, config);
+    const TaskRow& task = choose_recipe(start, config);
     if (!quiet) {
-      tell(fmt::format("no CONFIG: the recipe {} for {}, with the model of {}\n", config.path,
-                       task_of(start.model).reads, printable(init)));
+      tell(fmt::format("no CONFIG: the recipe {} for {}, with the model of {}\n", config.path, task.reads,
+                       printable(init)));
     }
   }
   RunConfig loaded = config.load(of_start.empty() ? nullptr : &start.model);
