@@ -460,6 +460,7 @@ def of_vectors(trip, tokenizer, make, mode):
     inner.mkdir()
     model = drawn(make(tokenizer(inner)))
     model.save_pretrained(inner)
+    (inner / "chat_template.jinja").unlink(missing_ok=True)  # else sentence-transformers puts texts into it
     word = models.Transformer(str(inner), max_seq_length=32)
     word.tokenizer.pad_token = word.tokenizer.pad_token or word.tokenizer.eos_token
     before = s.SentenceTransformer(modules=[word, models.Pooling(32, pooling_mode=mode), models.Normalize()], device="cpu")

@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::uint64_t kLongest = 1 << 24;
 constexpr std::string_view kMode = "pooling_mode";
+constexpr const char* kWays = "modality_config";
 struct PoolingRow {
   std::string_view mode, older;  // what it is called, also as pooling_mode_OLDER = true
   PooledFrom from;
@@ -61,6 +62,13 @@ SentenceVector read_sentence_vector(const std::string& folder) {
     const PublishedConfig config(length.string());
     if (config.has("max_seq_length")) out.longest = static_cast<int>(config.size("max_seq_length"));
     config.expect("do_lower_case", {false, nullptr});
+    if (config.has(kWays) && config.json()[kWays].contains("message")) {
+      throw RunError(
+          fmt::format("{}: {} has \"message\": sentence-transformers puts every text into the model's chat "
+                      "template, which "
+                      "is not done here; take that key out where vectors of plain texts are meant",
+                      length.string(), kWays));
+    }
   }
   if (!is_there(modules)) return out;
   const Json list = read_json(modules.string(), kLongest);

@@ -220,6 +220,9 @@ TEST_F(TemporaryFolderTest, ALlamasVectorIsItsEnd) {
   EXPECT_EQ(say("lasttoken").name, "llama-sentences");
   EXPECT_FALSE(say("lasttoken").flag("mean_embeds"));
   EXPECT_TRUE(say("mean_tokens").flag("mean_embeds"));
+  write_text(path("hf/sentence_bert_config.json"), R"({"modality_config": {"text": {}, "message": {}}})");
+  EXPECT_NE(said([&] { say("lasttoken"); }).find("chat template, which is not done here"), std::string::npos);
+  fs::remove(path("hf/sentence_bert_config.json"));
   EXPECT_NE(said([&] { say("cls_token"); }).find("made by \"cls\", which is not here for a qwen3"),
             std::string::npos);
 }
