@@ -190,6 +190,35 @@ TEST_F(TemporaryFolderTest, SeveralLabelsOfATextAreThoseOfTransformers) {
   EXPECT_NE(said([&] { make_model(tiny.config); }).find("examples of one class each"), std::string::npos);
 }
 
+// As older files have them: a pooler that the head of words does not use, and no word of what it tells.
+TEST_F(TemporaryFolderTest, AHeadOfWordsMayComeWithAPooler) {
+  const std::string tiny = golden("bert_words_tiny");
+  const SafetensorsFile file(tiny + "/model.safetensors");
+  std::vector<SafetensorsSource> tensors;
+  const auto add = [&](const std::string& name, const std::vector<std::int64_t>& shape,
+                       const std::vector<float>& values) {
+    tensors.push_back(
+        {name, "F32", shape, [values](const auto& sink) { sink(std::as_bytes(std::span(values))); }});
+  };
+  for (const SafetensorsEntry& entry : file.entries())
+    add(entry.name, entry.shape, values_of<float>(file, entry.name));
+  add("bert.pooler.dense.weight", {16, 16}, std::vector<float>(256));
+  add("bert.pooler.dense.bias", {16}, std::vector<float>(16));
+  write_safetensors(path("model.safetensors"), {}, tensors);
+  Json config = parse_json(read_text(tiny + "/config.json", 1 << 20));
+  write_text(path("config.json"), config.dump());
+  const Published& published = published_at(path("config.json"));
+  const ModelConfig model = published.read(path("config.json"));
+  EXPECT_TRUE(model.flag(kOfWords));
+  EXPECT_NE(published.remark(path("config.json"), model).find("its pooler is left out"), std::string::npos);
+  const Imported imported(published, model, path("config.json"));
+  // Where nothing says it, a pooler is of sentences.
+  config.erase("architectures");
+  write_text(path("config.json"), config.dump());
+  EXPECT_FALSE(published.read(path("config.json")).flag(kOfWords));
+  EXPECT_TRUE(published.read(tiny).flag(kOfWords));
+}
+
 // Without its head the text's last position is its vector, whatever token it is.
 TEST_F(TemporaryFolderTest, ALlamasVectorIsItsEnd) {
   Tiny tiny("qwen3_classes_tiny");

@@ -172,11 +172,14 @@ ModelConfig read_bert(const std::string& path) {
   return model;
 }
 
-std::string remark_on_bert(const std::string& path, const ModelConfig&) {
+std::string remark_on_bert(const std::string& path, const ModelConfig& model) {
   const PublishedTensors tensors(path);
   const bool has_head = std::ranges::any_of(tensors.all(), [](const PublishedTensors::Place& place) {
     return is_pretraining_head(place.entry->name);
   });
+  const std::string_view prefix = kind_at(path)->layout.prefix;
+  if (model.flag(kOfWords) && tensors.find("pooler.dense.weight", prefix).entry != nullptr)
+    return "its pooler is left out, which a head of words does not use";
   return has_head ? "the heads that it was first trained with are left out" : "";
 }
 
