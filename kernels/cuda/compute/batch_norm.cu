@@ -315,9 +315,9 @@ void CudaDevice::batch_norm_apply(const BatchNormShape& s, const BatchNormApply&
              [&]<class Cell, int kWide>(Cell*, std::integral_constant<int, kWide>) {
                with_relu(args.relu, [&]<bool kRelu>(std::bool_constant<kRelu>) {
                  run_rows(stream(), s,
-                          Apply<Cell, kWide, kRelu>{
-                              static_cast<const Cell*>(args.x), static_cast<const Cell*>(args.residual),
-                              static_cast<Cell*>(args.y), args.scale, args.shift});
+                          Apply<Cell, kWide, kRelu>{static_cast<const Cell*>(args.x),
+                                                    static_cast<const Cell*>(args.residual),
+                                                    static_cast<Cell*>(args.y), args.scale, args.shift});
                });
              });
 }

@@ -57,7 +57,7 @@ void CudaDevice::mean_backward(const MeanShape& s, const void* dy, void* dx, boo
   });
 }
 
-void CudaDevice::copy_or_add_rows(Compute type, const Rows& rows, const void* src, void* dst) {
+void CudaDevice::copy_or_add_rows(ValueType type, const Rows& rows, const void* src, void* dst) {
   with_type(type, [&]<class Cell>(Cell*) {
     move_rows(stream(), rows, static_cast<const Cell*>(src), static_cast<Cell*>(dst));
   });
