@@ -183,7 +183,9 @@ struct LossShape {
   int classes = 0;
   double smoothing = 0;
 };
-// The softmax cross-entropy of labels, or with `targets` the squares of x - target, one value a row.
+// The softmax cross-entropy of labels; or with `targets`, (rows, classes), of one class the squares of
+// x - target, and of several the mean over them of the cross-entropy of sigmoid(x), where a row is correct if
+// each class is.
 struct LossArgs {
   LossShape shape;
   ValueType type = ValueType::kFp32;
@@ -192,6 +194,8 @@ struct LossArgs {
   const float* targets = nullptr;
   LossResult* result = nullptr;  // of the forward pass: sums over rows
   void* dx = nullptr;            // of the backward pass: the gradient of the mean over rows
+  double mean_of = 0;            // rows that the mean is taken over; 0: those that there are
+  double divisor() const { return mean_of > 0 ? mean_of : static_cast<double>(shape.rows); }
 };
 
 // The operations of a device (kernels/device.h) for image networks, and for all networks. One that takes more

@@ -17,6 +17,7 @@
 #include "lpmm/program/ops/sequence/embedding.h"
 #include "lpmm/program/ops/sequence/mean.h"
 #include "lpmm/program/ops/sequence/positions.h"
+#include "lpmm/program/ops/sequence/token_loss.h"
 #include "lpmm/program/ops/sequence/types.h"
 #include "models/families.h"
 #include "models/published/layouts.h"
@@ -52,6 +53,12 @@ Value embedded(ProgramBuilder& b, const ModelConfig& c) {
   return dropout(b, layer_norm(b, name + "LayerNorm", x, c.number("epsilon")), c.number("dropout"));
 }
 
+// Of every word, at its first token.
+void word_head(ProgramBuilder& b, const ModelConfig& c, Value x) {
+  position_loss(b, "classifier", dropout(b, x, c.number("dropout")), c.classes, kDeviation,
+                c.number("label_smoothing"));
+}
+
 // What the model says of each sentence. An embedding does not need the pooler, but a run that goes on from it
 // does.
 void head(ProgramBuilder& b, const ModelConfig& c, Value x) {
@@ -72,8 +79,7 @@ void head(ProgramBuilder& b, const ModelConfig& c, Value x) {
     first = dropout(b, first, c.number("dropout"));
     name += ".out_proj";
   }
-  const Value told = classifier(b, name, first, c.classes);
-  c.classes == 1 ? square_loss(b, told) : loss(b, told, c.number("label_smoothing"));
+  sentence_loss(b, classifier(b, name, first, c.classes), c);
 }
 
 void forward(ProgramBuilder& b, const ModelConfig& c) {
@@ -99,13 +105,16 @@ void forward(ProgramBuilder& b, const ModelConfig& c) {
     };
     x = c.flag("recompute") ? b.recompute(x, layer) : layer(x);
   }
-  head(b, c, x);
+  c.flag(kOfWords) && c.classes > 0 ? word_head(b, c, x) : head(b, c, x);
 }
 
 void check(const ModelConfig& c) {
   if (c.integer("embedding") % c.integer("heads") != 0) {
     throw UsageError(fmt::format("model.embedding = {} must be a multiple of model.heads = {}",
                                  c.integer("embedding"), c.integer("heads")));
+  }
+  if (c.flag(kOfWords) && c.flag(kMultiLabel)) {
+    throw UsageError("model.of_words and model.multi_label are of two heads: only one may be true");
   }
   if (c.flag("pooler") + c.flag("dense_head") + c.flag("distilled") > 1) {
     throw UsageError(
@@ -176,6 +185,8 @@ Family bert() {
                    {"first_embeds", false, 0, 0, "an embedding is that of the first position, not the mean"},
                    {"dropout", 0.0, 0, 0.999, "of embeddings, attention, what layers add, and the head"},
                    label_smoothing(),
+                   multi_label(),
+                   {kOfWords, false, 0, 0, "a class of every word; set where the data has labels of words"},
                    {"recompute", false, 0, 0, "keep the input of layers only, compute them again"}},
       .check = check,
       .forward = forward,

@@ -1,11 +1,17 @@
 // The list of families.
 #include "models/families.h"
 
+#include <fmt/format.h>
+
+#include "lpmm/base/error.h"
+#include "lpmm/program/ops/loss.h"
+
 namespace lpmm {
 
 const FamilyList& families() {
   static const FamilyList kFamilies{
-      {resnet(), imagenet_resnet(), vit(), mlp(), gpt(), llama(), bert(), transformer()}, "resnet20"};
+      {resnet(), imagenet_resnet(), vit(), mlp(), gpt(), llama(), llama_sentences(), bert(), transformer()},
+      "resnet20"};
   return kFamilies;
 }
 
@@ -16,6 +22,23 @@ ConfigOptions with_families(ConfigOptions options) {
 
 ModelSetting label_smoothing() {
   return {"label_smoothing", 0.0, 0, 0.999, "share of the target spread over all classes"};
+}
+
+ModelSetting multi_label() {
+  return {kMultiLabel, false, 0, 0,
+          "an example has any number of the classes; set where the data has several"};
+}
+
+void sentence_loss(ProgramBuilder& b, Value told, const ModelConfig& c) {
+  const double smoothing = c.number("label_smoothing");
+  if (c.classes == 1) return square_loss(b, told);
+  if (!c.flag(kMultiLabel)) return loss(b, told, smoothing);
+  if (smoothing > 0) {
+    throw UsageError(fmt::format(
+        "model.label_smoothing = {} is for examples of one class each, and these have several: leave it out",
+        smoothing));
+  }
+  sigmoid_loss(b, told);
 }
 
 }  // namespace lpmm

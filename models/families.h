@@ -18,10 +18,14 @@ Family vit();
 Family mlp();
 Family gpt();
 Family llama();
+Family llama_sentences();
 Family bert();
 Family transformer();
 
-// A setting that classifiers share.
+// Settings that classifiers share.
 ModelSetting label_smoothing();
+ModelSetting multi_label();
+// The loss of what a head tells of sentences: a class, several of them (kMultiLabel), or a number.
+void sentence_loss(ProgramBuilder& b, Value told, const ModelConfig& c);
 
 }  // namespace lpmm

@@ -11,10 +11,13 @@
 #include "lpmm/program/ops/activations.h"
 #include "lpmm/program/ops/add.h"
 #include "lpmm/program/ops/linear.h"
+#include "lpmm/program/ops/loss.h"
 #include "lpmm/program/ops/row_norm.h"
 #include "lpmm/program/ops/sequence/attention.h"
 #include "lpmm/program/ops/sequence/documents.h"
 #include "lpmm/program/ops/sequence/embedding.h"
+#include "lpmm/program/ops/sequence/last.h"
+#include "lpmm/program/ops/sequence/mean.h"
 #include "lpmm/program/ops/sequence/rotary.h"
 #include "lpmm/program/ops/sequence/token_loss.h"
 #include "models/families.h"
@@ -107,7 +110,8 @@ struct Layer {
   }
 };
 
-void forward(ProgramBuilder& b, const ModelConfig& c) {
+// The last layer's positions, normed.
+Value body(ProgramBuilder& b, const ModelConfig& c) {
   const int vocabulary = c.integer(kVocabulary), width = c.integer("embedding");
   const RotaryConfig rope = rotary_config(c);
   Value x =
@@ -120,10 +124,21 @@ void forward(ProgramBuilder& b, const ModelConfig& c) {
     const auto all = [&](Value in) { return layer.all(in); };
     x = c.flag("recompute") ? b.recompute(x, all) : all(x);
   }
-  x = scale(b, rms_norm(b, "model.norm", x, c.number("epsilon")), c.number("logit_scale"));
+  return rms_norm(b, "model.norm", x, c.number("epsilon"));
+}
+
+void forward(ProgramBuilder& b, const ModelConfig& c) {
+  const Value x = scale(b, body(b, c), c.number("logit_scale"));
   const TokenLossConfig loss{.may_lack = c.documents};
   if (c.flag("tied")) return tied_token_loss(b, "model.embed_tokens", x, loss);
-  token_loss(b, "lm_head", x, vocabulary, kDeviation, loss);
+  token_loss(b, "lm_head", x, c.integer(kVocabulary), kDeviation, loss);
+}
+
+// What is told of a text is told of its end.
+void sentence_forward(ProgramBuilder& b, const ModelConfig& c) {
+  const Value x = body(b, c);
+  if (c.classes == 0) return output(b, c.flag("mean_embeds") ? mean(b, x) : last(b, x));
+  sentence_loss(b, classifier(b, "score", last(b, x, c.integer("pad_token")), c.classes, false), c);
 }
 
 // What publishers' libraries have no place for.
@@ -131,7 +146,7 @@ void check_kind(const ModelConfig& c) {
   const auto refuse = [](const char* why) { throw UsageError(fmt::format("model.{}", why)); };
   bool is_scaled = c.number("attention_scale") != 0;
   for (const char* key : {"embedding_scale", "residual_scale", "logit_scale"})
-    is_scaled = is_scaled || c.number(key) != 1;
+    is_scaled = is_scaled || (c.has(key) && c.number(key) != 1);
   const bool joined = c.flag("joined"), has_window = c.integer("window") > 0, o_bias = c.flag("o_bias"),
              qk_norm = c.flag("qk_norm"), after = c.flag("norms_after");
   if ((c.flag("qkv_bias") && !o_bias) + qk_norm + (c.integer("nope_every") > 0) + (has_window && !joined) +
@@ -195,6 +210,43 @@ NamedModel size(std::string_view name, std::int64_t layers, std::int64_t heads, 
   return model;
 }
 
+std::vector<ModelSetting> settings() {
+  return {{"layers", 0, 1, 1000, "layers of attention and MLP; 0: the name's own"},
+          {"heads", 0, 1, 1000, "heads of queries; 0: the name's own"},
+          {"kv_heads", 0, 0, 1000, "heads of keys and values; 0: as many as of queries"},
+          {"embedding", 0, 1, 1 << 16, "channels of a position; 0: the name's own"},
+          {"head_width", 0, 0, 1 << 16, "channels of a head; 0: embedding / heads"},
+          {"mlp_width", 0, 1, 1 << 20, "channels inside an MLP; 0: the name's own"},
+          {kContext, 0, 1, 1 << 20, "positions; 0: the name's own"},
+          {kVocabulary, 0, 2, 1 << 24, "tokens; 0: the name's or the tokenizer's own"},
+          {"theta", 1e4, 1, 1e12, "base of the rotary frequencies"},
+          {"rope_factor", 1.0, 1, 1e6, "divides rotary frequencies, for longer contexts"},
+          {"rope_context", 0, 0, 1 << 24,
+           "Llama 3's scaling: context the model was trained with first; 0: divide them all"},
+          {"rope_low", 1.0, 0, 1e6, "Llama 3's scaling: turns below which frequencies are divided"},
+          {"rope_high", 4.0, 0, 1e6, "Llama 3's scaling: turns above which they are not"},
+          {"rope_yarn", false, 0, 0, "YaRN's scaling between the two, in place of Llama 3's"},
+          {"rope_magnitude", 1.0, 1e-3, 1e3, "factor on rotated queries and keys, as YaRN has"},
+          {"epsilon", 1e-5, 1e-12, 1, "of the norms"},
+          {"tied", false, 0, 0, "whether the output is the embedding"},
+          {"qkv_bias", false, 0, 0, "biases of queries, keys and values, as Qwen2 has"},
+          {"o_bias", false, 0, 0, "a bias of what attention adds, beside qkv_bias"},
+          {"mlp_bias", false, 0, 0, "biases of the MLP"},
+          {"qk_norm", false, 0, 0, "norms of heads of queries and keys, as Qwen3 has"},
+          {"nope_every", 0, 0, 1000,
+           "every so many layers one has no rotary positions, as SmolLM3 has; 0: none", "unturned_every"},
+          {"window", 0, 0, 1 << 20, "positions that one attends to, the last ones, as Mistral has; 0: all"},
+          {"geglu", false, 0, 0, "GELU (tanh form) in place of SiLU in the gated MLP, as Gemma has"},
+          {"joined", false, 0, 0, "one matrix of queries, keys and values, one of gate and up: Phi-3"},
+          {"norms_after", false, 0, 0, "norms of what layers add, and of whole queries and keys: OLMo 2"},
+          {"embedding_scale", 1.0, 1e-6, 1e6, "factor on embeddings, as Granite has"},
+          {"residual_scale", 1.0, 1e-6, 1e6, "factor on what layers add, as Granite has"},
+          {"attention_scale", 0.0, 0, 1e6,
+           "factor on products of queries and keys, as Granite has; 0: 1 / sqrt(channels of a head)"},
+          {"logit_scale", 1.0, 1e-6, 1e6, "factor on logits, as Granite has"},
+          {"recompute", false, 0, 0, "keep the input of layers only, compute them again"}};
+}
+
 std::vector<NamedModel> sizes() {
   constexpr std::int64_t kOriginal = 8192;  // context of Llama 3
   return {
@@ -235,44 +287,33 @@ Family llama() {
       .help = "Llama (Touvron et al. 2023), SmolLM2, SmolLM3, Mistral, Qwen2, Qwen3, Phi-3, OLMo 2, Granite",
       .reads = &kTextTask,
       .models = sizes(),
-      .settings =
-          {{"layers", 0, 1, 1000, "layers of attention and MLP; 0: the name's own"},
-           {"heads", 0, 1, 1000, "heads of queries; 0: the name's own"},
-           {"kv_heads", 0, 0, 1000, "heads of keys and values; 0: as many as of queries"},
-           {"embedding", 0, 1, 1 << 16, "channels of a position; 0: the name's own"},
-           {"head_width", 0, 0, 1 << 16, "channels of a head; 0: embedding / heads"},
-           {"mlp_width", 0, 1, 1 << 20, "channels inside an MLP; 0: the name's own"},
-           {kContext, 0, 1, 1 << 20, "positions; 0: the name's own"},
-           {kVocabulary, 0, 2, 1 << 24, "tokens; 0: the name's or the tokenizer's own"},
-           {"theta", 1e4, 1, 1e12, "base of the rotary frequencies"},
-           {"rope_factor", 1.0, 1, 1e6, "divides rotary frequencies, for longer contexts"},
-           {"rope_context", 0, 0, 1 << 24,
-            "Llama 3's scaling: context the model was trained with first; 0: divide them all"},
-           {"rope_low", 1.0, 0, 1e6, "Llama 3's scaling: turns below which frequencies are divided"},
-           {"rope_high", 4.0, 0, 1e6, "Llama 3's scaling: turns above which they are not"},
-           {"rope_yarn", false, 0, 0, "YaRN's scaling between the two, in place of Llama 3's"},
-           {"rope_magnitude", 1.0, 1e-3, 1e3, "factor on rotated queries and keys, as YaRN has"},
-           {"epsilon", 1e-5, 1e-12, 1, "of the norms"},
-           {"tied", false, 0, 0, "whether the output is the embedding"},
-           {"qkv_bias", false, 0, 0, "biases of queries, keys and values, as Qwen2 has"},
-           {"o_bias", false, 0, 0, "a bias of what attention adds, beside qkv_bias"},
-           {"mlp_bias", false, 0, 0, "biases of the MLP"},
-           {"qk_norm", false, 0, 0, "norms of heads of queries and keys, as Qwen3 has"},
-           {"nope_every", 0, 0, 1000,
-            "every so many layers one has no rotary positions, as SmolLM3 has; 0: none", "unturned_every"},
-           {"window", 0, 0, 1 << 20, "positions that one attends to, the last ones, as Mistral has; 0: all"},
-           {"geglu", false, 0, 0, "GELU (tanh form) in place of SiLU in the gated MLP, as Gemma has"},
-           {"joined", false, 0, 0, "one matrix of queries, keys and values, one of gate and up: Phi-3"},
-           {"norms_after", false, 0, 0, "norms of what layers add, and of whole queries and keys: OLMo 2"},
-           {"embedding_scale", 1.0, 1e-6, 1e6, "factor on embeddings, as Granite has"},
-           {"residual_scale", 1.0, 1e-6, 1e6, "factor on what layers add, as Granite has"},
-           {"attention_scale", 0.0, 0, 1e6,
-            "factor on products of queries and keys, as Granite has; 0: 1 / sqrt(channels of a head)"},
-           {"logit_scale", 1.0, 1e-6, 1e6, "factor on logits, as Granite has"},
-           {"recompute", false, 0, 0, "keep the input of layers only, compute them again"}},
+      .settings = settings(),
       .check = check,
       .forward = forward,
       .published = &llama_hugging_face()};
+}
+
+Family llama_sentences() {
+  std::vector<ModelSetting> all = settings();
+  std::erase_if(all, [](const ModelSetting& s) { return s.key == "tied" || s.key == "logit_scale"; });
+  const ModelSetting more[] = {
+      {"pad_token", -1, -1, 1 << 24,
+       "token that fills texts up: what is told is told of the one before; -1: none"},
+      {"mean_embeds", false, 0, 0, "an embedding is the mean of the positions, not the last one"},
+      multi_label(),
+      label_smoothing()};
+  all.insert(all.end(), std::begin(more), std::end(more));
+  return {.name = "llama-sentences",
+          .help = "The same with a head on the end of a text, for classes of texts and for embeddings",
+          .reads = &kSentenceTask,
+          .models = {{"llama-sentences"}},
+          .settings = std::move(all),
+          .check = check,
+          .forward = sentence_forward,
+          .head = "score.",
+          .starts_from = "llama",
+          .other_head = "lm_head.",
+          .published = &llama_sentences_hugging_face()};
 }
 
 }  // namespace lpmm

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
@@ -123,10 +124,15 @@ void add_overwrite_option(CLI::App& command, bool& overwrite) {
   command.add_flag("--overwrite", overwrite, "replace what is there under the name of the output");
 }
 
-void check_overwrite(const std::string& output, bool overwrite) {
+void check_overwrite(const std::string& output, bool overwrite, std::string_view own) {
   namespace fs = std::filesystem;
   std::error_code error;
   const bool is_file = fs::is_regular_file(output, error);
+  if (is_file && !own.empty()) {
+    std::string begin(own.size(), '\0');
+    std::ifstream(output, std::ios::binary).read(begin.data(), std::ssize(begin));
+    if (begin == own) return;
+  }
   const bool has_files = fs::is_directory(output, error) && !fs::is_empty(output, error);
   if (overwrite || (!is_file && !has_files)) return;
   throw UsageError(fmt::format("{}: {} already; name another, or replace it with --overwrite", output,

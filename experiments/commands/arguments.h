@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lpmm/run/config.h"
@@ -91,8 +92,9 @@ void add_svg_option(CLI::App& command, bool& svg);
 
 // --overwrite of what writes a file, or a folder of files, that the user named.
 void add_overwrite_option(CLI::App& command, bool& overwrite);
-// Throws UsageError where something is at `output` that may be somebody's, and is not to be replaced.
-void check_overwrite(const std::string& output, bool overwrite);
+// Throws UsageError where something is at `output` that may be somebody's, and is not to be replaced. A file
+// that begins with `own`, where that is not empty, is what lpmm made before.
+void check_overwrite(const std::string& output, bool overwrite, std::string_view own = {});
 
 // --threads; 0 stands for all processors.
 void add_threads_option(CLI::App& command, int& threads);

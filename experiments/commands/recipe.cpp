@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "lpmm/base/error.h"
 #include "lpmm/base/terminal.h"
@@ -16,17 +17,12 @@
 namespace lpmm {
 namespace {
 
-bool sets(const ConfigArguments& config, std::string_view key) {
-  return std::ranges::any_of(config.options.settings, [&](const std::string& setting) {
-    return setting.starts_with(key) && setting.substr(key.size()).starts_with('=');
-  });
-}
-
-// What the command line sets a key to, the last time; empty: nothing.
-std::string setting(const ConfigArguments& config, std::string_view key) {
-  std::string value;
-  for (const std::string& s : config.options.settings) {
-    if (s.starts_with(key) && s.substr(key.size()).starts_with('=')) value = s.substr(key.size() + 1);
+// What the command line sets a key to, the last time; nothing where it does not.
+std::optional<std::string> set_to(const ConfigArguments& config, std::string_view key) {
+  std::optional<std::string> value;
+  for (const std::string& setting : config.options.settings) {
+    if (setting.starts_with(key) && setting.substr(key.size()).starts_with('='))
+      value = setting.substr(key.size() + 1);
   }
   return value;
 }
@@ -34,16 +30,32 @@ std::string setting(const ConfigArguments& config, std::string_view key) {
 // Whether the data are conversations: data.set says so, or the file is of lines that name their columns.
 bool are_conversations(const TaskRow& task, const ConfigArguments& config) {
   if (task.also_by_path != kConversationSet) return false;
-  if (sets(config, "data.set")) return setting(config, "data.set") == kConversationSet;
-  const std::string path = setting(config, "data.path");
+  if (const auto set = set_to(config, "data.set")) return *set == kConversationSet;
+  const std::string path = set_to(config, "data.path").value_or("");
   return std::ranges::any_of(std::array{".jsonl", ".jsonl.gz", ".json", ".json.gz"},
                              [&](const char* ending) { return path.ends_with(ending); });
 }
 
-// Names the recipe for such models, and sets what the model's own configuration says of its data.
-void choose_recipe(const RunConfig& start, ConfigArguments& config) {
-  const TaskRow& task = task_of(start.model);
-  if (!sets(config, "data.path") && !sets(config, "data.set")) {
+// The family that is trained: that of the start, or one that starts from it where the data is for that.
+const Family& trained_family(const RunConfig& start, const ConfigArguments& config) {
+  const auto holds = [](const Family& family, const std::string& set) {
+    return std::ranges::count(family.reads->sets(), set) > 0;
+  };
+  const auto set = set_to(config, "data.set");
+  for (const Family& family : families().rows) {
+    const bool reads_it = set && !holds(*start.model.family, *set) && holds(family, *set);
+    if (reads_it && family.starts_from == start.model.family->name && !set_to(config, "model.name"))
+      return family;
+  }
+  return *start.model.family;
+}
+
+// Names the recipe for such models, and sets what the model's own configuration says of its data; returns
+// what is trained on.
+const TaskRow& choose_recipe(const RunConfig& start, ConfigArguments& config) {
+  const Family& family = trained_family(start, config);
+  const TaskRow& task = *family.reads;
+  if (!set_to(config, "data.path") && !set_to(config, "data.set")) {
     throw UsageError(
         fmt::format("say what to train on: --set data.path=PATH; a {} reads {} (`lpmm config data.path`)",
                     start.model.name, task.reads));
@@ -51,7 +63,7 @@ void choose_recipe(const RunConfig& start, ConfigArguments& config) {
   const bool converses = are_conversations(task, config);
   config.path = converses ? "chat_tune" : fmt::format("tune_{}", task.by_path);
   const auto set = [&](std::string_view key, const std::string& value) {
-    if (!sets(config, key)) config.options.settings.push_back(fmt::format("{}={}", key, value));
+    if (!set_to(config, key)) config.options.settings.push_back(fmt::format("{}={}", key, value));
   };
   if (task.has_tokens) {
     const int usual = converses ? 1024 : 512, length = start.data.text.length,
@@ -59,13 +71,15 @@ void choose_recipe(const RunConfig& start, ConfigArguments& config) {
     set("data.length", fmt::format("{}", std::min(usual, length > 0 ? length : context)));
   }
   // Models that go on with a text see each part of it a few times only.
-  const bool has_dropout = std::ranges::any_of(start.model.family->settings,
-                                               [](const ModelSetting& s) { return s.key == "dropout"; });
+  const bool has_dropout =
+      std::ranges::any_of(family.settings, [](const ModelSetting& s) { return s.key == "dropout"; });
   if (has_dropout && !task.continues) set("model.dropout", "0.1");
+  if (&family != start.model.family) set("model.name", std::string(family.name));
   if (task.translates) {
     set("data.source", start.data.source);
     set("data.target", start.data.target);
   }
+  return task;
 }
 
 }  // namespace
@@ -97,10 +111,10 @@ RunConfig load_config(const StartArguments& arguments, const std::string& own, b
   RunConfig start;
   if (!of_start.empty()) start = load_config(of_start, with_families({}));
   if (config.path.empty()) {
-    choose_recipe(start, config);
+    const TaskRow& task = choose_recipe(start, config);
     if (!quiet) {
-      tell(fmt::format("no CONFIG: the recipe {} for {}, with the model of {}\n", config.path,
-                       task_of(start.model).reads, printable(init)));
+      tell(fmt::format("no CONFIG: the recipe {} for {}, with the model of {}\n", config.path, task.reads,
+                       printable(init)));
     }
   }
   RunConfig loaded = config.load(of_start.empty() ? nullptr : &start.model);

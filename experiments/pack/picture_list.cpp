@@ -15,6 +15,7 @@
 #include "lpmm/base/interrupt.h"
 #include "lpmm/data/batch.h"
 #include "lpmm/data/images.h"
+#include "lpmm/data/table.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;
@@ -267,7 +268,7 @@ PictureList list_pictures(const PictureSource& source) {
   if (parts.test.empty()) draw_share(parts, source, list);
   expect_same_classes(parts.train, parts.test, source.path);
   for (const auto& [name, pictures] : parts.train) list.names.push_back(name);
-  if (is_table) sort_as_numbers(list.names);
+  if (is_table) list.names = classes_in_order(std::move(list.names));
   for (const PictureClasses* part : {&parts.train, &parts.test}) {
     for (std::size_t label = 0; label < list.names.size(); ++label) {
       const std::vector<std::string>& pictures = part->at(list.names[label]);

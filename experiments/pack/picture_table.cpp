@@ -109,14 +109,4 @@ PictureParts read_picture_table(const PictureSource& source, PictureList& list) 
   return chosen_parts(source, std::move(parts), list);
 }
 
-void sort_as_numbers(std::vector<std::string>& labels) {
-  constexpr std::size_t kMostDigits = 18;
-  const bool are_numbers = std::ranges::all_of(labels, [](const std::string& label) {
-    return !label.empty() && label.size() <= kMostDigits &&
-           std::ranges::all_of(label, [](char c) { return c >= '0' && c <= '9'; });
-  });
-  if (!are_numbers) return;
-  std::ranges::sort(labels, {}, [](const std::string& label) { return std::pair(std::stoll(label), label); });
-}
-
 }  // namespace lpmm

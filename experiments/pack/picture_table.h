@@ -18,7 +18,4 @@ bool is_picture_table(const std::string& path);  // by its ending
 // As list_pictures() says. What is in no part that is trained or tested on is named in list.not_used.
 PictureParts read_picture_table(const PictureSource& source, PictureList& list);
 
-// Labels that are all whole numbers, in the order of these; others stay as they are.
-void sort_as_numbers(std::vector<std::string>& labels);
-
 }  // namespace lpmm

@@ -291,4 +291,9 @@ std::string report_html(std::span<const NamedRun> given, const std::string& comm
                               {"command", html(command)}});
 }
 
+std::string report_begin() {
+  const std::string page = kReportPage;
+  return page.substr(0, page.find("{{title}}"));
+}
+
 }  // namespace lpmm

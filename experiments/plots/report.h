@@ -12,5 +12,7 @@ namespace lpmm {
 // resolved config and the command that repeats it. Runs that have not ended are shown as far as they came.
 // `command` is the one that makes this page. Throws RunError for a log that is none.
 std::string report_html(std::span<const NamedRun> runs, const std::string& command);
+// What every such page begins with.
+std::string report_begin();
 
 }  // namespace lpmm

@@ -6,13 +6,17 @@
 #include <filesystem>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 
+#include "experiments/pack/packed_data.h"
 #include "experiments/sweep/runner.h"
 #include "lpmm/base/error.h"
+#include "lpmm/base/progress.h"
 #include "lpmm/base/text.h"
 #include "lpmm/memory/roles.h"
 #include "lpmm/memory/spec.h"
+#include "lpmm/run/checkpoint.h"
 #include "lpmm/run/log.h"
 #include "lpmm/run/records.h"
 #include "lpmm/run/run_folder.h"
@@ -183,6 +187,33 @@ void take_former_preset(SweepCell& cell, const RunConfig& run, std::set<std::str
   }
 }
 
+// Lets data.path of cells that name a folder of pictures lead to what they are packed to; those of one folder
+// follow each other mostly.
+class PackedOnce {
+ public:
+  void pack(RunConfig& config) {
+    const auto named = [](const RunConfig& c) {
+      const TextOptions& text = c.data.text;
+      return std::tuple(c.data.set, text.path, text.test_path, text.columns, text.validation_share,
+                        c.data.draw_seed, c.data.side, c.train.init);
+    };
+    if (!given_ || named(*given_) != named(config)) {
+      given_ = packed_ = config;
+      Progress progress(false);
+      const std::string& init = config.train.init;
+      pack_named_pictures(*packed_, init.empty() ? "" : find_checkpoint(init), progress);
+    }
+    TextOptions& text = config.data.text;
+    const TextOptions& packed = packed_->data.text;
+    text.path = packed.path;
+    text.test_path = packed.test_path;
+    text.columns = packed.columns;
+  }
+
+ private:
+  std::optional<RunConfig> given_, packed_;
+};
+
 }  // namespace
 
 std::vector<SweepCell> sweep_cells(const SweepGrid& grid, const std::string& out, bool only_finished) {
@@ -204,6 +235,7 @@ std::vector<SweepCell> sweep_cells(const SweepGrid& grid, const std::string& out
   std::vector<SweepCell> cells;
   std::set<std::string> names, told;
   std::optional<Setup> setup;  // of the last cell: most share one text
+  PackedOnce packs;
   const auto add = [&](const std::optional<std::uint64_t>& seed, const std::string& config,
                        const Choice& choice, const std::string& preset) {
     const bool is_baseline = !grid.baseline.empty() && preset == grid.baseline;
@@ -213,6 +245,7 @@ std::vector<SweepCell> sweep_cells(const SweepGrid& grid, const std::string& out
     leave_out_foreign(cell, taken);
     cell.config = load_config(config, with_families(cell.options));
     make_init_absolute(cell.config);  // as `train` keeps it
+    packs.pack(cell.config);
     name_cell(cell);
     const auto run = out.empty() ? std::nullopt : finished_config(fs::path(out) / cell.name);
     if (run && only_finished) take_former_preset(cell, *run, told);

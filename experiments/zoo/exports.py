@@ -51,6 +51,13 @@ LLAMA = dict(SMALL, num_key_value_heads=2, max_position_embeddings=64, attention
 SCALED = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=32)
 IS_NEW = int(t.__version__.split(".")[0]) >= 5
 NAMES = {0: "bad", 1: "so so", 2: "good"}
+TAGS = {0: "B-X", 1: "I-X", 2: "O"}
+
+
+def named(names):
+    return dict(num_labels=3, id2label=names, label2id={name: i for i, name in names.items()})
+
+
 TOLERANCE = 3e-6
 DIALOGUE = [{"role": "user", "content": " What is 2 + 2?\n"}, {"role": "assistant", "content": "4 <|im_end|> é"}]
 
@@ -93,16 +100,39 @@ MODELS = {
         vocab_size=n, **dict(LLAMA, num_hidden_layers=5), bos_token_id=0, eos_token_id=1))),
     "BERT": (bert(True, "BertTokenizer"), "vectors", lambda n: t.BertModel(t.BertConfig(vocab_size=n, **ENCODER))),
     "BERT, cased, vocab.txt, classes": (bert(False, "BertTokenizer", ("vocab.txt",)), "classes", lambda n: t.BertForSequenceClassification(
-        t.BertConfig(vocab_size=n, **ENCODER, num_labels=3, id2label=NAMES, label2id={v: k for k, v in NAMES.items()}))),
+        t.BertConfig(vocab_size=n, **ENCODER, **named(NAMES)))),
     "RoBERTa": (made.roberta, "vectors", lambda n: t.RobertaModel(t.RobertaConfig(vocab_size=n, **ROBERTA), add_pooling_layer=False)),
     "RoBERTa, a score": (made.roberta, "score", lambda n: t.RobertaForSequenceClassification(t.RobertaConfig(vocab_size=n, **ROBERTA, num_labels=1))),
     "DistilBERT": (bert(True, "DistilBertTokenizer"), "vectors", lambda n: t.DistilBertModel(t.DistilBertConfig(vocab_size=n, **DISTILLED))),
     "DistilBERT, classes": (bert(True, "DistilBertTokenizer"), "classes", lambda n: t.DistilBertForSequenceClassification(
-        t.DistilBertConfig(vocab_size=n, **DISTILLED, num_labels=3, id2label=NAMES, label2id={v: k for k, v in NAMES.items()}))),
+        t.DistilBertConfig(vocab_size=n, **DISTILLED, **named(NAMES)))),
+    "Llama, classes": (made.llama3, "classes", lambda n: t.LlamaForSequenceClassification(t.LlamaConfig(
+        vocab_size=n, **dict(LLAMA, pad_token_id=2), bos_token_id=0, eos_token_id=1, **named(NAMES)))),
+    "Mistral, a score": (made.llama3, "score", lambda n: t.MistralForSequenceClassification(t.MistralConfig(
+        vocab_size=n, **dict(LLAMA, pad_token_id=2), sliding_window=16, bos_token_id=0, eos_token_id=1, num_labels=1))),
+    "Qwen2, classes": (made.qwen2, "classes", lambda n: t.Qwen2ForSequenceClassification(t.Qwen2Config(
+        vocab_size=n, **dict(LLAMA, pad_token_id=0), bos_token_id=0, eos_token_id=2, tie_word_embeddings=True, **named(NAMES)))),
+    "Qwen3, several labels": (made.qwen2, "several", lambda n: t.Qwen3ForSequenceClassification(t.Qwen3Config(
+        vocab_size=n, **dict(LLAMA, pad_token_id=0), head_dim=16, bos_token_id=0, eos_token_id=2, **named(NAMES)))),
+    "Phi-3, classes": (made.llama3, "classes", lambda n: t.Phi3ForSequenceClassification(t.Phi3Config(
+        vocab_size=n, **dict(LLAMA, pad_token_id=2), bos_token_id=0, eos_token_id=1, **named(NAMES)))),
+    "BERT, several labels": (bert(True, "BertTokenizer"), "several", lambda n: t.BertForSequenceClassification(
+        t.BertConfig(vocab_size=n, **ENCODER, **named(NAMES)))),
+    "BERT, labels of words": (bert(False, "BertTokenizer"), "words", lambda n: t.BertForTokenClassification(
+        t.BertConfig(vocab_size=n, **ENCODER, **named(TAGS)))),
+    "RoBERTa, labels of words": (made.roberta, "words", lambda n: t.RobertaForTokenClassification(
+        t.RobertaConfig(vocab_size=n, **ROBERTA, **named(TAGS)))),
+    "DistilBERT, labels of words": (bert(True, "DistilBertTokenizer"), "words", lambda n: t.DistilBertForTokenClassification(
+        t.DistilBertConfig(vocab_size=n, **DISTILLED, **named(TAGS)))),
     "Marian": (made.marian, "pairs", lambda n: t.MarianMTModel(t.MarianConfig(
         vocab_size=n, d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4,
         encoder_ffn_dim=48, decoder_ffn_dim=48, max_position_embeddings=64, pad_token_id=n - 1, eos_token_id=0, dropout=0.0,
         decoder_start_token_id=n - 1, forced_eos_token_id=0, activation_function="swish", scale_embedding=True))),
+}
+VECTORS = {  # tokenizer, model, pooling
+    "BERT (sentence-transformers)": (bert(True, "BertTokenizer"), lambda n: t.BertModel(t.BertConfig(vocab_size=n, **ENCODER)), "cls"),
+    "Qwen3 (sentence-transformers)": (made.qwen2, lambda n: t.Qwen3Model(t.Qwen3Config(
+        vocab_size=n, **dict(LLAMA, pad_token_id=0), head_dim=16, bos_token_id=0, eos_token_id=2)), "lasttoken"),
 }
 PICTURES = {  # whose pictures and steps are those of timm's and torchvision's
     "ViT (transformers)": lambda: t.ViTForImageClassification(t.ViTConfig(
@@ -235,6 +265,16 @@ def compare_texts(trip, before, behind, is_marian):
 
 def sentences(folder, kind):
     folder.mkdir()
+    if kind == "several":
+        rows = [{"text": made.LINES[i], "labels": [NAMES[c] for c in range(3) if i >> c & 1]} for i in range(8)]
+        for name in ("train", "dev"):
+            (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return
+    if kind == "words":
+        lines = "".join("".join(f"{word} {TAGS[j % 3]}\n" for j, word in enumerate(made.LINES[i].split()[:9])) + "\n" for i in range(8))
+        for name in ("train", "dev"):
+            (folder / f"{name}.conll").write_text(lines)
+        return
     answers = [i / 4 if kind == "score" else NAMES[i % 3] for i in range(8)]
     lines = [f"{made.LINES[i].replace(chr(9), ' ')}\t{made.LINES[i + 8].replace(chr(9), ' ')}\t{answers[i]}" for i in range(8)]
     head = f"sentence1\tsentence2\t{'score' if kind == 'score' else 'label'}"
@@ -277,8 +317,30 @@ def step_of_sentences(trip, model, kind):
         return apart(torch.tensor([[a] for a in answers]), theirs), refused
     labels = json.loads(run(trip.lpmm, "classify", trip.folder / "tuned", *asked, "--json").stdout)["labels"]
     named = labels == [back.config.id2label[i] for i in range(3)] and (kind == "vectors" or labels == [NAMES[i] for i in range(3)])
-    told = apart(torch.tensor([a["probabilities"] for a in answers]), theirs.softmax(-1))
+    told = apart(torch.tensor([a["probabilities"] for a in answers]), theirs.sigmoid() if kind == "several" else theirs.softmax(-1))
+    if kind == "several" and back.config.problem_type != "multi_label_classification":
+        refused.append(f"problem_type {back.config.problem_type}")
     return max(before, told), refused + ([] if named else [f"classes {back.config.id2label}"])
+
+
+def step_of_words(trip):
+    """The tags that the trained model tells, and how probable it finds them."""
+    sentences(trip.folder / "set", "words")
+    given = trip.step("data.set=sentences", f"data.path={trip.folder / 'set'}", "data.length=48")
+    back, found = t.AutoModelForTokenClassification.from_pretrained(given, output_loading_info=True)
+    refused = [f"{what} {sorted(map(str, names))}" for what, names in found.items() if names]
+    tokenizer = t.AutoTokenizer.from_pretrained(trip.folder / "exported", add_prefix_space=True)
+    texts = ["a gripping , funny film", "It 's slow ...", "unaffable 123 é"]
+    (trip.folder / "lines.txt").write_text("\n".join(texts) + "\n")
+    answers = json.loads(run(trip.lpmm, "classify", trip.folder / "tuned", "--file", trip.folder / "lines.txt", "--compute", "fp32", "--json").stdout)
+    worst = 0.0
+    for text, told in zip(texts, answers["answers"]):
+        given = tokenizer(text.split(), is_split_into_words=True, return_tensors="pt")
+        firsts = [given.word_ids().index(w) for w in range(len(text.split()))]
+        probable, best = logits_of(back, given)[0][firsts].softmax(-1).max(-1)
+        refused += [] if told["labels"] == [back.config.id2label[i] for i in best.tolist()] else [f"tags of {text}"]
+        worst = max(worst, apart(torch.tensor(told["probabilities"]), probable))
+    return worst, refused
 
 
 def step_of_pairs(trip, model):
@@ -304,7 +366,11 @@ def of_transformers(trip, tokenizer, kind, make):
     model.save_pretrained(trip.published)
     (trip.published / "generation_config.json").write_text(json.dumps({"temperature": 0.6, "do_sample": True, "top_p": 0.9}))
     config = json.loads((trip.published / "config.json").read_text())
-    config |= {"use_cache": False, "key_of_nobody": {"a": [1]}, "problem_type": {"score": "regression", "classes": "single_label_classification"}.get(kind)}
+    config |= {"use_cache": False, "key_of_nobody": {"a": [1]}, "problem_type": {"score": "regression", "classes": "single_label_classification",
+                                                                                  "several": "multi_label_classification"}.get(kind)}
+    for rotary_key in ("rope_parameters", "rope_scaling"):
+        if isinstance(config.get(rotary_key), dict):
+            config[rotary_key]["key_inside"] = [1]
     (trip.published / "config.json").write_text(json.dumps(config))
     back, refused = load(model, trip.there_and_back())
     given = given_to(model)
@@ -314,6 +380,7 @@ def of_transformers(trip, tokenizer, kind, make):
     trip.told["keys"] = trip.lost_keys(config)
     generation = json.loads((trip.folder / "exported/generation_config.json").read_text())
     trip.told["step"], more = (step_of_text(trip, model) if kind == "text" else step_of_pairs(trip, model) if kind == "pairs" else
+                               step_of_words(trip) if kind == "words" else
                                step_of_sentences(trip, model, kind))
     return good and generation["top_p"] == 0.9, refused + more
 
@@ -385,16 +452,18 @@ def of_pictures(trip, make):
     return True, refused
 
 
-def of_vectors(trip):
-    """sentence-transformers, with [CLS] and length 1."""
+def of_vectors(trip, tokenizer, make, mode):
+    """sentence-transformers, with length 1."""
     import sentence_transformers as s
     from sentence_transformers import models
     inner = trip.folder / "inner"
     inner.mkdir()
-    model = drawn(t.BertModel(t.BertConfig(vocab_size=made.words(inner, True, "BertTokenizer"), **ENCODER)))
+    model = drawn(make(tokenizer(inner)))
     model.save_pretrained(inner)
+    (inner / "chat_template.jinja").unlink(missing_ok=True)  # else sentence-transformers puts texts into it
     word = models.Transformer(str(inner), max_seq_length=32)
-    before = s.SentenceTransformer(modules=[word, models.Pooling(32, pooling_mode="cls"), models.Normalize()], device="cpu")
+    word.tokenizer.pad_token = word.tokenizer.pad_token or word.tokenizer.eos_token
+    before = s.SentenceTransformer(modules=[word, models.Pooling(32, pooling_mode=mode), models.Normalize()], device="cpu")
     before.save(str(trip.published))
     config = json.loads((trip.published / "config.json").read_text())
     texts = [text for text in made.texts() if text.strip() and "\n" not in text and "\r" not in text and "\t" not in text][:40]
@@ -412,7 +481,8 @@ def all_trips():
     for name, (tokenizer, kind, make) in MODELS.items():
         absent = "sentencepiece is absent" if kind == "pairs" and optional("sentencepiece") is None else ""
         yield name, absent, lambda trip, row=(tokenizer, kind, make): of_transformers(trip, *row)
-    yield ("BERT (sentence-transformers)", "" if sentence_transformers else "sentence-transformers is absent", of_vectors)
+    for name, row in VECTORS.items():
+        yield name, "" if sentence_transformers else "sentence-transformers is absent", lambda trip, row=row: of_vectors(trip, *row)
     for name, make in PICTURES.items():
         yield name, "", lambda trip, row=make: of_pictures(trip, row)
     for name, (library, of) in IMAGES.items():

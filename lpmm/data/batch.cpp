@@ -33,8 +33,19 @@ std::int64_t drawn_order(std::uint64_t seed, std::int64_t epoch, std::int64_t co
   return static_cast<std::int64_t>(at);
 }
 
-std::int64_t steps_per_epoch(const DataSource& data, int batch) {
-  const std::int64_t steps = data.train_examples() / batch;
+std::int64_t BatchPlan::counted(std::int64_t all, std::int64_t index, int microbatch) const {
+  if (!keeps_last) return examples();
+  const std::int64_t first = index * batch + std::int64_t{1} * microbatch * examples();
+  return std::clamp<std::int64_t>(all - first, 0, examples());
+}
+
+std::int64_t BatchPlan::step_labels(std::int64_t all, std::int64_t index, std::int64_t labels) const {
+  const std::int64_t left = all - index * batch;
+  return keeps_last && left < batch ? left * labels : 0;
+}
+
+std::int64_t steps_per_epoch(const DataSource& data, int batch, bool keeps_last) {
+  const std::int64_t steps = steps_in(data.train_examples(), batch, keeps_last);
   if (steps == 0) {
     throw RunError(fmt::format("{} has {} training examples, a batch takes {}: lower train.batch",
                                data.name(), data.train_examples(), batch));
@@ -81,7 +92,7 @@ struct Prefetcher::State {
 
   void run() {
     try {
-      const std::int64_t steps = steps_per_epoch(data, plan.batch);
+      const std::int64_t steps = steps_per_epoch(data, plan.batch, plan.keeps_last);
       for (;; ++epoch, index = 0) {
         for (; index < steps; ++index) {
           for (int microbatch = 0; microbatch < plan.microbatches; ++microbatch) {

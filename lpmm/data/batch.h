@@ -18,7 +18,8 @@ struct Batch {
   std::vector<float> images;         // (count, height, width, channels)
   std::vector<std::int32_t> tokens;  // (count, length)
   std::vector<std::int32_t> source;  // of pairs: (count, length)
-  // (count) or (count, length); a negative one counts for nothing, where the model's loss leaves that open
+  // (count) or (count, length); of tokens a negative one counts for nothing. Labels or targets of fewer than
+  // `count` examples are of the first ones; the others fill the batch up.
   std::vector<std::int32_t> labels;
   int length = 0;  // that all sequences are filled up to, where they differ; 0: the model's
   // (count): how many of the first positions of each sequence, of pairs of each source, are there; empty: all
@@ -29,7 +30,9 @@ struct Batch {
   // (count, length): where the document of each position begins in its sequence, for models that keep
   // documents apart (ModelConfig::documents); empty: a sequence is one document
   std::vector<std::int32_t> starts;
-  std::vector<float> targets;  // (count): in place of labels, of a model that tells a number
+  // In place of labels: (count), of a model that tells a number, or (count, classes), 1 for each class that
+  // an example has.
+  std::vector<float> targets;
 };
 
 struct BatchPlan {
@@ -37,6 +40,15 @@ struct BatchPlan {
   int batch = 0;         // examples per step
   int microbatches = 1;  // divides batch
   bool augment = false;  // images: pad 4, crop, flip
+  // An epoch ends with a batch of the examples that are left over. Others fill it up, which do not count
+  // (Batch::labels).
+  bool keeps_last = false;
+
+  int examples() const { return batch / microbatches; }  // of a microbatch
+  // How many of the first examples of a microbatch count, where the epoch has `all`.
+  std::int64_t counted(std::int64_t all, std::int64_t index, int microbatch) const;
+  // Batch::step_labels of such a batch, with so many labels per example; 0 where it is whole.
+  std::int64_t step_labels(std::int64_t all, std::int64_t index, std::int64_t labels = 1) const;
 };
 
 // A training and a test set.
@@ -68,8 +80,12 @@ class DataSource {
 // is kept.
 std::int64_t drawn_order(std::uint64_t seed, std::int64_t epoch, std::int64_t count, std::int64_t position);
 
-// Steps in an epoch: full batches only. Throws RunError where the set is smaller than a batch.
-std::int64_t steps_per_epoch(const DataSource& data, int batch);
+// Steps in an epoch of so many examples: full batches only, or with `keeps_last` all.
+constexpr std::int64_t steps_in(std::int64_t examples, std::int64_t batch, bool keeps_last) {
+  return (examples + (keeps_last ? batch - 1 : 0)) / batch;
+}
+// The same of a set. Throws RunError where it is smaller than a batch.
+std::int64_t steps_per_epoch(const DataSource& data, int batch, bool keeps_last = false);
 
 // Prepares the next microbatches on a thread of its own. next() returns them in order from (epoch, index).
 class Prefetcher {

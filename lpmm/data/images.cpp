@@ -121,6 +121,7 @@ class Augmenter {
 
 void resize_batch(Batch& batch, const ImageSet& set, std::int64_t count) {
   batch.count = count;
+  batch.step_labels = 0;
   batch.images.resize(static_cast<std::size_t>(count * set.values()));
   batch.labels.resize(static_cast<std::size_t>(count));
 }
@@ -287,7 +288,7 @@ ImageData draw_images(std::int64_t train_count, std::int64_t test_count, std::ui
 
 void ImageData::make_batch(const BatchPlan& plan, std::int64_t epoch, std::int64_t index, int microbatch,
                            Batch& out) const {
-  const std::int64_t count = plan.batch / plan.microbatches;
+  const std::int64_t count = plan.examples();
   const std::int64_t first = index * plan.batch + microbatch * count;
   const Normaliser normaliser(*this, train);
   Augmenter augmenter(normaliser, train);
@@ -295,7 +296,8 @@ void ImageData::make_batch(const BatchPlan& plan, std::int64_t epoch, std::int64
                     static_cast<std::uint32_t>(Stream::kAugment)};
   resize_batch(out, train, count);
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t image = drawn_order(plan.seed, epoch, train.count, first + i);
+    const std::int64_t image =
+        drawn_order(plan.seed, epoch, train.count, std::min(first + i, train.count - 1));
     const std::uint8_t* pixels = train.image(image);
     float* to = out.images.data() + i * train.values();
     out.labels[static_cast<std::size_t>(i)] = train.labels[static_cast<std::size_t>(image)];
@@ -309,6 +311,8 @@ void ImageData::make_batch(const BatchPlan& plan, std::int64_t epoch, std::int64
     };
     augmenter.window(pixels, offset(0), offset(1), (draws.x[2] >> 31) != 0, to);
   }
+  out.step_labels = plan.step_labels(train.count, index);
+  out.labels.resize(static_cast<std::size_t>(plan.counted(train.count, index, microbatch)));
 }
 
 void ImageData::make_test_batch(std::int64_t first, std::int64_t count, Batch& out) const {

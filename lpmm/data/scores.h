@@ -22,6 +22,9 @@ inline constexpr ScoreKind kScores[] = {{"accuracy", "accuracy", 100, " %"},
                                         {"f1", "F1"},
                                         {"pearson", "Pearson"},
                                         {"spearman", "Spearman"},
+                                        {"micro_f1", "micro F1"},
+                                        {"exact_match", "exact match", 100, " %"},
+                                        {"entity_f1", "entity F1"},
                                         {"bleu", "BLEU", 1}};
 
 // A name that no row has, as a log of another version may hold one, stands for itself.

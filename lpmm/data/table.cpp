@@ -151,13 +151,26 @@ char separator_of(std::string_view text) {
   return ',';
 }
 
+std::string as_cell(const Json& value) {
+  return value.is_string() ? std::string(without_spaces(value.get_ref<const std::string&>())) : value.dump();
+}
+
+void add_list(const std::string& name, const Json& value, Table& table, Table::Row& row) {
+  const auto at = std::ranges::find(table.lists, name);
+  const auto place = static_cast<std::size_t>(at - table.lists.begin());
+  if (at == table.lists.end()) table.lists.push_back(name);
+  row.lists.resize(std::max(row.lists.size(), place + 1));
+  if (!value.is_array()) return;
+  for (const Json& one : value) row.lists[place].push_back(as_cell(one));
+}
+
 // Adds a JSON object.
 void add_object(const Json& object, std::int64_t line, Table& table) {
   Table::Row row{line, std::vector<std::string>(table.names.size())};
   if (!object.is_object()) table.refuse(row, "is no JSON object, as {\"text\": \"...\", \"label\": \"...\"}");
   for (const auto& [name, value] : object.items()) {
     if (value.is_structured()) {
-      if (std::ranges::count(table.lists, name) == 0) table.lists.push_back(name);
+      add_list(name, value, table, row);
       continue;
     }
     const auto at = std::ranges::find(table.names, name);
@@ -165,8 +178,7 @@ void add_object(const Json& object, std::int64_t line, Table& table) {
     if (at == table.names.end()) table.names.push_back(name);
     row.cells.resize(table.names.size());
     if (value.is_null()) continue;
-    row.cells[place] =
-        value.is_string() ? std::string(without_spaces(value.get_ref<const std::string&>())) : value.dump();
+    row.cells[place] = as_cell(value);
   }
   table.rows.push_back(std::move(row));
 }
@@ -199,7 +211,10 @@ Table read_json_table(const std::string& path, const std::string& text, bool has
     std::int64_t number = 0;
     for (const Json& object : all) add_object(object, ++number, table);
   }
-  for (Table::Row& row : table.rows) row.cells.resize(table.names.size());
+  for (Table::Row& row : table.rows) {
+    row.cells.resize(table.names.size());
+    row.lists.resize(table.lists.size());
+  }
   return table;
 }
 
@@ -209,9 +224,8 @@ std::string_view without_gz(std::string_view path) {
   return path;
 }
 
-}  // namespace
-
-int Table::place_of(std::string_view name) const {
+// Of a name, as it is written or else in other case; -1: it is not there.
+int place_in(const std::vector<std::string>& names, std::string_view name) {
   const auto place = [&](const auto& same) {
     const auto at = std::ranges::find_if(names, same);
     return at == names.end() ? -1 : static_cast<int>(at - names.begin());
@@ -221,12 +235,27 @@ int Table::place_of(std::string_view name) const {
   const auto lower = [](char c) { return std::tolower(static_cast<unsigned char>(c)); };
   return place([&](const std::string& n) { return std::ranges::equal(n, name, {}, lower, lower); });
 }
-
-int Table::place_of_any(std::span<const std::string_view> some) const {
+int first_place(const std::vector<std::string>& names, std::span<const std::string_view> some) {
   for (const std::string_view name : some) {
-    if (const int place = place_of(name); place >= 0) return place;
+    if (const int place = place_in(names, name); place >= 0) return place;
   }
   return -1;
+}
+
+}  // namespace
+
+int Table::place_of(std::string_view name) const {
+  return place_in(names, name);
+}
+int Table::list_of(std::string_view name) const {
+  return place_in(lists, name);
+}
+
+int Table::place_of_any(std::span<const std::string_view> some) const {
+  return first_place(names, some);
+}
+int Table::list_of_any(std::span<const std::string_view> some) const {
+  return first_place(lists, some);
 }
 
 void Table::refuse(const Row& row, std::string_view why) const {
@@ -240,6 +269,22 @@ std::vector<std::string> split_columns(std::string_view columns) {
     names.emplace_back(columns.substr(at, end - at));
     at = end + 1;
   }
+  return names;
+}
+
+std::vector<std::string> classes_in_order(std::vector<std::string> names) {
+  const auto digits_at = [](const std::string& name) { return name.find_last_not_of("0123456789") + 1; };
+  const auto stem = [&](const std::string& name) { return name.substr(0, digits_at(name)); };
+  constexpr std::size_t kMostDigits = 18;
+  const bool are_numbered = std::ranges::all_of(names, [&](const std::string& name) {
+    const std::size_t digits = name.size() - digits_at(name);
+    return digits > 0 && digits <= kMostDigits && stem(name) == stem(names[0]);
+  });
+  std::ranges::sort(names);
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  if (!are_numbered) return names;
+  std::ranges::stable_sort(names, {},
+                           [&](const std::string& n) { return std::stoll(n.substr(digits_at(n))); });
   return names;
 }
 

@@ -13,6 +13,8 @@ struct Table {
   struct Row {
     std::int64_t line;               // of the file, where it begins, from 1
     std::vector<std::string> cells;  // in UTF-8, one per column; spaces around them are left out
+    // Of each of `lists` what it holds, as cells; of an object nothing.
+    std::vector<std::vector<std::string>> lists = {};
   };
   std::string path;                // of the file
   std::vector<std::string> names;  // of the columns, in order; empty where the file names none
@@ -23,6 +25,9 @@ struct Table {
   int place_of(std::string_view name) const;
   // That of the first of these names that is there; -1: none is.
   int place_of_any(std::span<const std::string_view> names) const;
+  // The same of lists.
+  int list_of(std::string_view name) const;
+  int list_of_any(std::span<const std::string_view> names) const;
   // Throws RunError("PATH: line N WHY").
   [[noreturn]] void refuse(const Row& row, std::string_view why) const;
 };
@@ -32,6 +37,10 @@ inline constexpr std::string_view kTableEndings[] = {".tsv", ".csv", ".jsonl", "
 
 // The names that data.columns holds, with commas between: those of "FILE,LABEL".
 std::vector<std::string> split_columns(std::string_view columns);
+
+// Classes by their names, each once; numbered ones, names that end with a number and are alike before it, by
+// that.
+std::vector<std::string> classes_in_order(std::vector<std::string> names);
 
 // Whether a file has such a name, .gz after it or not.
 bool is_table(std::string_view path);

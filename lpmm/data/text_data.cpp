@@ -94,7 +94,7 @@ std::string joined(const std::vector<std::string>& texts) {
 }
 
 void empty(Batch& batch) {  // keeps the room
-  batch.count = 0;
+  batch.count = batch.step_labels = 0;
   batch.tokens.clear();
   batch.labels.clear();
 }
@@ -282,14 +282,19 @@ void TextData::append(std::int64_t first, Batch& out) const {
 
 void TextData::make_batch(const BatchPlan& plan, std::int64_t epoch, std::int64_t index, int microbatch,
                           Batch& out) const {
-  const std::int64_t count = plan.batch / plan.microbatches;
+  const std::int64_t count = plan.examples(), all = train_examples();
   const std::int64_t first = index * plan.batch + microbatch * count;
   empty(out);
+  const auto fill_up = [&] {  // where the epoch ends within the batch
+    const std::int64_t counted = plan.counted(all, index, microbatch);
+    out.step_labels = plan.step_labels(all, index, length_);
+    std::fill(out.labels.begin() + counted * length_, out.labels.end(), -1);
+  };
   if (options_.blocks) {
     for (std::int64_t i = first; i < first + count; ++i) {
-      append(drawn_order(plan.seed, epoch, train_examples(), i) * length_, out);
+      append(drawn_order(plan.seed, epoch, all, std::min(i, all - 1)) * length_, out);
     }
-    return;
+    return fill_up();
   }
   const Noise noise{plan.seed, 0, static_cast<std::uint32_t>(epoch),
                     static_cast<std::uint32_t>(Stream::kShuffle)};
@@ -299,6 +304,7 @@ void TextData::make_batch(const BatchPlan& plan, std::int64_t epoch, std::int64_
     const std::uint64_t draw = std::uint64_t{draws.x[0]} << 32 | draws.x[1];
     append(static_cast<std::int64_t>(draw % starts), out);
   }
+  fill_up();
 }
 
 void TextData::make_test_batch(std::int64_t first, std::int64_t count, Batch& out) const {

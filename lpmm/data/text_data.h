@@ -27,6 +27,7 @@ struct TextOptions {
   std::string test_path;          // what to test on, found as `path` is; empty: a part of `path`
   bool blocks = false;            // text: an epoch has each block of `length` tokens once
   std::string columns;            // sentences: which columns of a table to read; empty: those of usual names
+  std::string labels_between;     // sentences: what stands between several labels of one; empty: it has one
 
   bool operator==(const TextOptions&) const = default;
 };

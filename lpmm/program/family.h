@@ -21,8 +21,11 @@ namespace lpmm {
 // Integer settings that every family which reads tokens has (TaskRow::has_tokens): positions a model has, and
 // tokens it knows (0: as many as the data's tokenizer has).
 inline constexpr std::string_view kContext = "context", kVocabulary = "vocabulary";
-// The same for families that read sentences: the number of sentences that a token may belong to.
+// For families that read sentences and tell them apart: the number of sentences that a token may belong to.
 inline constexpr std::string_view kTypes = "types";
+// Flags of families that read sentences and have heads of these kinds, as the data asks for them: any number
+// of the classes for each example; a class for each word.
+inline constexpr std::string_view kMultiLabel = "multi_label", kOfWords = "of_words";
 // For pairs: the token that both sides end with, and the token that the target begins with (-1: the
 // tokenizer's).
 inline constexpr std::string_view kEnd = "end_token", kStart = "start_token";
@@ -76,6 +79,8 @@ struct Family {
   // What is in the names of tensors that a run draws anew where the weights that it starts from lack them or
   // have them for other classes; empty: none.
   std::string_view head = {};
+  // The family whose weights it can start from as well, and what of them it leaves out: that one's own head.
+  std::string_view starts_from = {}, other_head = {};
   const Published* published = nullptr;  // null: by nobody
 };
 

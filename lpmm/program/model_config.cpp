@@ -28,6 +28,9 @@ std::string to_text(const SettingValue& value) {
   return std::get<bool>(value) ? "true" : "false";
 }
 
+bool ModelConfig::has(std::string_view key) const {
+  return std::ranges::find(settings, key, [](const auto& s) { return s.first; }) != settings.end();
+}
 bool ModelConfig::flag(std::string_view key) const {
   return held<bool>(*this, key);
 }

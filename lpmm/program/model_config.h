@@ -37,6 +37,7 @@ struct ModelConfig {
   // All settings of the family, in its order: family.h makes them.
   std::vector<std::pair<std::string_view, SettingValue>> settings;
 
+  bool has(std::string_view key) const;
   // Throw std::logic_error where the family has no such setting, or one of another kind.
   bool flag(std::string_view key) const;
   int integer(std::string_view key) const;

@@ -234,12 +234,14 @@ void take_model(const ModelConfig& start, const FamilyList& families, TomlTable&
   const TomlTable model = file.table("model");
   const auto name = model.text("name");
   if (name && *name == start.name) return;
-  if (name && families.find(*name).name != start.family->name) return;
-  for (const ModelSetting& s : start.family->settings) {
-    if (model.has(s.key) || (!s.old_key.empty() && model.has(s.old_key))) continue;
+  const Family& family = name ? families.find(*name) : *start.family;
+  const bool is_same = family.name == start.family->name;
+  if (!is_same && family.starts_from != start.family->name) return;
+  for (const ModelSetting& s : family.settings) {
+    if (!start.has(s.key) || model.has(s.key) || (!s.old_key.empty() && model.has(s.old_key))) continue;
     file.set(fmt::format("model.{}={}", s.key, to_text(start.value(s.key))), "--init");
   }
-  file.set("model.name=" + toml_string(start.name), "--init");
+  if (is_same) file.set("model.name=" + toml_string(start.name), "--init");
 }
 
 // Whether one of the settings begins so: "memory.preset=".

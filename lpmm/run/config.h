@@ -49,6 +49,7 @@ struct RunConfig {
     std::string source = "en", target = "de";  // pairs: languages, the ends of the files' names
     bool bleu = true;                          // pairs: translate the test set at every test, and score it
     bool cosine = false;                       // sentences: score pairs by the cosine of their embeddings
+    bool keeps_last = false;                   // [data] last_batch: BatchPlan::keeps_last
     ConversationKeys conversations;
     TextOptions text;  // path, tokenizer, tokenizer_folder, validation_share, length (0: model.context)
   } data;

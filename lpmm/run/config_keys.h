@@ -139,6 +139,10 @@ void visit_data(Visitor& v, Config& c) {
          "conversations \"MESSAGES\", \"TEXT\" or \"QUESTION,ANSWER\"; empty: those of usual names, as text, "
          "file "
          "and label");
+  v.text(
+      "labels_between", c.data.text.labels_between,
+      "sentences that have any number of labels: what stands between them, as \";\"; empty: one label each "
+      "(lists of .jsonl need no word)");
   v.text("tokenizer", c.data.text.tokenizer,
          "text: characters, bytes, words, gpt2, or a tokenizer.json, vocab.txt or .model; not given: bytes "
          "without a path. conversations: the same but characters and words; not given: bytes. sentences: "
@@ -165,6 +169,8 @@ void visit_data(Visitor& v, Config& c) {
   v.boolean("cosine", c.data.cosine,
             "pairs of sentences: no head; compare the cosine of their embeddings with the score");
   visit_conversations(v, c.data.conversations);
+  v.choice("last_batch", c.data.keeps_last, Choices<bool>{{"drop", false}, {"keep", true}},
+           "what is left of an epoch that is no whole batch: left out, or a step of its own");
 }
 
 template <class Visitor, class Config>

@@ -77,7 +77,8 @@ std::string data_text(const Json& data) {
 
 // How many training examples the run had, where they made another number of steps per epoch than `examples`
 // do; empty where they made as many, or where the counts of the state do not fit together.
-std::string change_of_examples(const Json& saved, std::int64_t examples, std::int64_t batch) {
+std::string change_of_examples(const Json& saved, std::int64_t examples, std::int64_t batch,
+                               bool keeps_last) {
   constexpr std::int64_t kMostSteps = std::int64_t{1} << 32;
   const auto number = [&](const char* key) { return saved.value(key, Json()); };
   for (const char* key : {"step", "epoch", "index"}) {
@@ -85,17 +86,18 @@ std::string change_of_examples(const Json& saved, std::int64_t examples, std::in
     if (!n.is_number_integer() || n < 0 || n >= kMostSteps) return "";
   }
   const std::int64_t step = number("step"), epoch = number("epoch"), index = number("index");
-  const std::int64_t now = std::max<std::int64_t>(1, examples / batch);
+  const std::int64_t now = std::max<std::int64_t>(1, steps_in(examples, batch, keeps_last));
+  const std::int64_t rest = keeps_last ? 1 - batch : 0;  // a last batch may have one example alone
   if (step / now == epoch && step % now == index) return "";
   if (epoch == 0) {
     if (index != step) return "";
     return fmt::format("was trained on at least {} examples: it is at step {} of its first epoch",
-                       (step + 1) * batch, step);
+                       (step + 1) * batch + rest, step);
   }
   const std::int64_t before = (step - index) / epoch;
   if (before <= index || before * epoch + index != step) return "";
-  return fmt::format("was trained on {} to {} examples: an epoch had {} steps of {}", before * batch,
-                     before * batch + batch - 1, before, batch);
+  return fmt::format("was trained on {} to {} examples: an epoch had {} steps of {}", before * batch + rest,
+                     before * batch + batch - 1 + rest, before, batch);
 }
 
 }  // namespace
@@ -215,7 +217,8 @@ void check_same_data(const Json& saved, const Setup& setup, const std::string& c
     refuse(
         fmt::format("was trained on other data: {}; {} has {} now", data_text(before), data, data_text(now)));
   }
-  if (const std::string what = change_of_examples(saved, setup.size.train_examples, config.train.batch);
+  if (const std::string what =
+          change_of_examples(saved, setup.size.train_examples, config.train.batch, config.data.keeps_last);
       !what.empty()) {
     refuse(fmt::format("{}; {} has {} now", what, data, setup.size.train_examples));
   }

@@ -88,13 +88,15 @@ Setup open_data(const RunConfig& given, const Setup& other) {
                        data.test_file == known.test_file && data.conversations == known.conversations &&
                        data.source == known.source && data.target == known.target &&
                        given.train.init == other.config.train.init;
+  const auto has_several = [](const ModelConfig& m) { return m.has(kMultiLabel) && m.flag(kMultiLabel); };
+  const bool labels_agree = !has_several(setup.config.model) || has_several(other.config.model);
   // Ends of pairs that are said lie in the data.
   const auto agrees = [&](std::string_view key) {
     const int said = setup.config.model.integer(key);
     return said < 0 || said == other.config.model.integer(key);
   };
   const bool ends_agree = !task_of(setup.config.model).translates || (agrees(kStart) && agrees(kEnd));
-  if (!is_same || !ends_agree || other.task->tokenizer() == nullptr)
+  if (!is_same || !labels_agree || !ends_agree || other.task->tokenizer() == nullptr)
     return open_data(given);  // images are not read yet
   setup.task = other.task;
   fit(setup);
@@ -107,6 +109,9 @@ bool take_from_run(RunConfig& config, const RunConfig& run) {
   if (config.data.set == kAutoSet) config.data.set = run.data.set;
   config = without_data(config);
   if (config.model.name != run.model.name) return true;  // another run, as a comparison will say
+  for (const std::string_view key : {kMultiLabel, kOfWords}) {
+    if (run.model.has(key) && run.model.flag(key)) config.model.set(key, true);
+  }
   for (const auto& [key, open] : {std::pair{kVocabulary, 0}, {kStart, -1}, {kEnd, -1}}) {
     for (const auto& [own, value] : run.model.settings) {
       if (own == key && config.model.integer(key) == open) config.model.set(key, value);
@@ -125,7 +130,9 @@ std::unique_ptr<Model> make_model(const RunConfig& config) {
 
 std::int64_t steps_of(const Setup& setup) {
   const auto& train = setup.config.train;
-  return train.steps > 0 ? train.steps : train.epochs * (setup.size.train_examples / train.batch);
+  return train.steps > 0
+             ? train.steps
+             : train.epochs * steps_in(setup.size.train_examples, train.batch, setup.config.data.keeps_last);
 }
 
 void make_init_absolute(RunConfig& config) {
@@ -148,7 +155,7 @@ void take_tokenizer_files(RunConfig& config, const std::string& checkpoint) {
   if (names_tokenizer_files(text)) config.data.text.tokenizer = text.tokenizer;
 }
 
-void check_trained(const Setup& setup) {
+void check_trained(const Setup& setup, const Model& model) {
   const RunConfig& config = setup.config;
   if (config.model.classes == 0) {
     throw UsageError(
@@ -162,11 +169,20 @@ void check_trained(const Setup& setup) {
         "train.eval_every_epochs of 1 or more, and data to test on");
   }
   const std::int64_t examples = setup.size.train_examples, steps = steps_of(setup);
-  if (examples < config.train.batch) {
+  if (examples < config.train.batch && !config.data.keeps_last) {
     throw UsageError(fmt::format(
         "train.batch = {} is more than the {} training examples of {}; a smaller one: --set train.batch={}",
         config.train.batch, examples, config.data.set,
         std::bit_floor(std::max(std::uint64_t{1}, static_cast<std::uint64_t>(examples) / 2))));
+  }
+  const bool is_frozen = config.model.has("frozen_statistics") && config.model.flag("frozen_statistics");
+  if (config.data.keeps_last && examples % config.train.batch != 0 && !model.buffers().empty() &&
+      !is_frozen) {
+    throw UsageError(
+        fmt::format("data.last_batch = keep: {} normalizes by the statistics of each batch, and the last one "
+                    "of an epoch is filled up: leave it out (drop), or where the model has "
+                    "model.frozen_statistics set that",
+                    config.model.name));
   }
   if (steps >= std::int64_t{1} << 32) {
     throw UsageError(fmt::format("{} steps are too many; the most are 2^32 - 1", steps));

@@ -56,8 +56,8 @@ std::string config_of_run(const std::string& checkpoint);
 void take_tokenizer_files(RunConfig& config, const std::string& checkpoint);
 
 // Throws UsageError for what is not trained: a model that only embeds, fewer examples than a batch takes,
-// more steps than can be counted.
-void check_trained(const Setup& setup);
+// more steps than can be counted, a last batch that is filled up and normalised by its own statistics.
+void check_trained(const Setup& setup, const Model& model);
 
 // The tokenizer that a run of text or sentences saved with a checkpoint; null where there is none. `config`
 // says where its files are. Throws RunError naming the checkpoint.

@@ -169,7 +169,7 @@ bool load_resampled(const StoredWeights& weights, const CheckpointTensor& stored
 }
 
 // The tensors of a head that the weights lack, or have in another shape; `all`: all of it.
-std::vector<std::string> other_head(const StoredWeights& weights, const ModelMemory& memory,
+std::vector<std::string> drawn_head(const StoredWeights& weights, const ModelMemory& memory,
                                     std::string_view head, bool all) {
   std::vector<std::string> names;
   for (int i = 0; i < memory.tensors(); ++i) {
@@ -249,14 +249,16 @@ std::string compare_classes(const Json& run, int told, const RunConfig& config,
 }
 
 std::vector<std::string> load_parameters(const StoredWeights& weights, ModelMemory& memory,
-                                         std::string_view head, bool leaves_head) {
+                                         std::string_view head, bool leaves_head,
+                                         std::string_view other_head) {
   const std::string& path = weights.path();
   for (const CheckpointTensor& t : weights.tensors()) {
-    if (t.specs.front().first != "buffer" && memory.find(t.name) < 0 && !is_of_head(t.name, head)) {
+    const bool is_of_some = is_of_head(t.name, head) || is_of_head(t.name, other_head);
+    if (t.specs.front().first != "buffer" && memory.find(t.name) < 0 && !is_of_some) {
       throw RunError(fmt::format("{}: holds the tensor {}, which this model has not", path, t.name));
     }
   }
-  std::vector<std::string> left = other_head(weights, memory, head, leaves_head);
+  std::vector<std::string> left = drawn_head(weights, memory, head, leaves_head);
   for (int i = 0; i < memory.tensors(); ++i) {
     const TensorInfo& info = memory.info(i);
     if (std::ranges::find(left, info.name) != left.end()) continue;
@@ -287,10 +289,11 @@ InitialParameters set_initial_parameters(const RunConfig& config, const Model& m
   if (family.check_start != nullptr) family.check_start(config.model, weights);
   Json run = checkpoint_run(checkpoint);
   const bool has_others = has_other_classes(run, class_names);
-  if (!other_head(weights, memory, family.head, has_others).empty()) {
+  if (!drawn_head(weights, memory, family.head, has_others).empty()) {
     model.initialize(memory, config.train.seed, progress);
   }
-  std::vector<std::string> drawn = load_parameters(weights, memory, family.head, has_others);
+  std::vector<std::string> drawn =
+      load_parameters(weights, memory, family.head, has_others, family.other_head);
   load_buffers(weights, buffers);
   std::string reason;
   if (has_others) reason = compare_classes(run, stored_classes(weights, config.model), config, class_names);

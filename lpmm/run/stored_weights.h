@@ -67,11 +67,13 @@ Json special_tokens_of(const Json& run, const ModelConfig& model, const Tokenize
 
 // Parameters of a checkpoint as initial values of `memory`, whatever the specs of either. Tensors whose names
 // begin with `head`, where that is not empty, are left as they are where the checkpoint lacks them or has
-// them in another shape, or always where `leaves_head`, and returned. Positions of patches of another number
+// them in another shape, or always where `leaves_head`, and returned. Those that the model lacks may be of
+// `other_head`. Positions of patches of another number
 // are resampled, with a word on standard error. Throws RunError naming the checkpoint
 // and the tensor where names or shapes differ else.
 std::vector<std::string> load_parameters(const StoredWeights& weights, ModelMemory& memory,
-                                         std::string_view head = {}, bool leaves_head = false);
+                                         std::string_view head = {}, bool leaves_head = false,
+                                         std::string_view other_head = {});
 
 // Where the parameters of a run begin: drawn, or those of the checkpoint that train.init names, its head
 // (Family) drawn where that is another or tells other classes than `class_names`, which the data has. Buffers

@@ -68,7 +68,7 @@ class Run {
         buffers_(model.buffers(), device_),
         examples_(config_.train.batch / config_.train.microbatches),
         program_(model.build(examples_, config_.train.compute, device_, setup.size.longest)),
-        steps_per_epoch_(steps_per_epoch(*data_, config_.train.batch)),
+        steps_per_epoch_(steps_per_epoch(*data_, config_.train.batch, config_.data.keeps_last)),
         steps_(steps_of(setup)) {}
 
   TrainResult go();
@@ -147,10 +147,10 @@ void Run::start(bool config_changed) {
   for (const std::string& warning : warnings) {
     if (!warning.empty()) progress_.warn(warning);
   }
-  batches_.emplace(
-      *data_,
-      BatchPlan{config_.train.seed, config_.train.batch, config_.train.microbatches, config_.data.augment},
-      state_.step / steps_per_epoch_, state_.step % steps_per_epoch_);
+  batches_.emplace(*data_,
+                   BatchPlan{config_.train.seed, config_.train.batch, config_.train.microbatches,
+                             config_.data.augment, config_.data.keeps_last},
+                   state_.step / steps_per_epoch_, state_.step % steps_per_epoch_);
 }
 
 void Run::go_on(const std::string& checkpoint, bool write_config) {
@@ -429,7 +429,7 @@ TrainResult train(const Setup& setup, const Model& model, const TrainOptions& op
   if (options.out.empty()) throw UsageError("a run needs a folder (--out)");
   const RunFolder folder(options.out);
   check_run_folder(folder, config, options.resume);  // soon, and again under the lock
-  check_trained(setup);
+  check_trained(setup, model);
   const std::int64_t steps = steps_of(setup);
   if (auto done = finished_result(folder, config, steps)) return *done;
 

@@ -15,6 +15,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char *kById = "id2label", *kToId = "label2id", *kInOrder = "label_names";
+constexpr const char *kProblem = "problem_type", *kSeveral = "multi_label_classification";
 constexpr const char* kGeneration = "generation_config.json";
 constexpr std::uint64_t kLongestConfig = 1 << 26;
 
@@ -94,6 +95,22 @@ ReadFacts read_published_facts(const std::string& path, const ModelConfig& model
   }
   if (task_of(model).has_tokens) facts.tokens = parse_special_tokens(tokens, vocabulary, &facts.left_out);
   return facts;
+}
+
+void read_head(const PublishedConfig& config, int classes, ModelConfig& model) {
+  const bool is_number = classes == 1;
+  std::vector<Json> known = {nullptr, "single_label_classification"};
+  if (is_number) known.emplace_back("regression");
+  if (!is_number) known.emplace_back(kSeveral);
+  if (classes > 0) config.expect(kProblem, known);
+  model.classes = classes;
+  if (model.has(kMultiLabel)) model.set(kMultiLabel, classes > 0 && config.text(kProblem) == kSeveral);
+}
+
+void add_head(const PublishedFacts& facts, const ModelConfig& model, Json& config) {
+  config["num_labels"] = model.classes;
+  if (model.flag(kMultiLabel)) config[kProblem] = kSeveral;
+  add_id2label(facts, model.classes, config);
 }
 
 void add_tokens(const PublishedFacts& facts, Json& config) {

@@ -5,6 +5,7 @@
 
 #include "lpmm/program/model_config.h"
 #include "lpmm/program/published_facts.h"
+#include "models/published/config.h"
 
 namespace lpmm {
 
@@ -16,6 +17,12 @@ struct ReadFacts : PublishedFacts {
 // ...) or timm (label_names). Nothing where neither file is there. Throws RunError naming file and key where
 // the names are not one for each class.
 ReadFacts read_published_facts(const std::string& path, const ModelConfig& model);
+
+// What the head of a model of sentences tells, of so many classes (0: it has none), as problem_type says.
+// Throws RunError for numbers of several kinds.
+void read_head(const PublishedConfig& config, int classes, ModelConfig& model);
+// The same as config.json has it, with names of classes.
+void add_head(const PublishedFacts& facts, const ModelConfig& model, Json& config);
 
 // Adds the tokens that `config` leaves open.
 void add_tokens(const PublishedFacts& facts, Json& config);

@@ -163,6 +163,10 @@ std::pair<std::size_t, Json> classes_in(const Json& config) {
 
 // Where the classes are others now, what the original says of its own is no longer so.
 void forget_other_classes(Json& original, const Json& written) {
+  const char* problem = "problem_type";
+  if (written.contains("num_labels") && !written.contains(problem) && original.contains(problem) &&
+      original[problem] == "multi_label_classification")
+    original.erase(problem);
   const auto [now, names] = classes_in(written);
   const auto [then, old_names] = classes_in(original);
   const bool are_same = now == then && (names.is_null() || old_names.is_null() || names == old_names);

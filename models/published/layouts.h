@@ -13,8 +13,8 @@ inline constexpr const char* kNoHead =
     "has no head: one of two classes, all zeros, stands in until a training (--init) draws its data's";
 
 // BERT, RoBERTa, XLM-RoBERTa, CamemBERT and DistilBERT, with or without the prefix that files with a head
-// have ("bert."). What is read of a head depends on the model's classes: a classifier where there are some,
-// else none.
+// have ("bert."). What is read of a head depends on the model's classes: a classifier, of sentences or of
+// words, where there are some, else none.
 const Published& bert_hugging_face();
 // GPT-2. Their projections are stored (inputs, outputs), ours (outputs, inputs); the output matrix is the
 // token embedding in both: another lm_head is an error. Without config.json heads are 64 wide, as in every
@@ -24,6 +24,9 @@ const Published& gpt_hugging_face();
 // layers have. Rotary scaling is none, dynamic, linear, llama3 or yarn; others are errors, as are biases and
 // activations that the kind has not.
 const Published& llama_hugging_face();
+// The same with a head that tells classes or a number of a text's end (score), or, where modules.json says so
+// or there is no head, as makers of vectors.
+const Published& llama_sentences_hugging_face();
 // Marian's translators.
 const Published& transformer_hugging_face();
 // ResNets, with the running statistics of batch norms, of torchvision and timm, which share the layout, and

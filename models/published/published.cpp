@@ -179,7 +179,7 @@ std::string why_unknown(const std::string& path) {
 std::string known_kinds() {
   std::vector<std::pair<std::string_view, std::string>> by;
   for (const Family& family : families().rows) {
-    if (family.published == nullptr) continue;
+    if (family.published == nullptr || family.published->kinds.empty()) continue;
     const auto at = std::ranges::find(by, family.published->by, [](const auto& p) { return p.first; });
     if (at == by.end()) {
       by.emplace_back(family.published->by, family.published->kinds);

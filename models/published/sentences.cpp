@@ -1,6 +1,7 @@
 #include "models/published/sentences.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -14,15 +15,22 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::uint64_t kLongest = 1 << 24;
-constexpr std::string_view kMode = "pooling_mode", kFirst = "cls", kMean = "mean";
+constexpr std::string_view kMode = "pooling_mode";
+constexpr const char* kWays = "modality_config";
+struct PoolingRow {
+  std::string_view mode, older;  // what it is called, also as pooling_mode_OLDER = true
+  PooledFrom from;
+};
+constexpr PoolingRow kPoolings[] = {{"mean", "mean_tokens", PooledFrom::kMean},
+                                    {"cls", "cls_token", PooledFrom::kFirst},
+                                    {"lasttoken", "lasttoken", PooledFrom::kLast}};
 
 bool is_there(const fs::path& path) {
   std::error_code error;
   return fs::exists(path, error);
 }
 
-// Whether the vector is that of the first position.
-bool reads_first(const PublishedConfig& pooling) {
+PooledFrom read_pooling(const PublishedConfig& pooling) {
   std::vector<std::string> modes;
   if (pooling.has(kMode)) {
     const Json& said = pooling.json()[std::string(kMode)];
@@ -33,15 +41,15 @@ bool reads_first(const PublishedConfig& pooling) {
   for (const auto& [key, value] : pooling.json().items()) {
     if (!key.starts_with(fmt::format("{}_", kMode)) || value != true) continue;
     const std::string mode = key.substr(kMode.size() + 1);
-    modes.push_back(mode == "cls_token"     ? std::string(kFirst)
-                    : mode == "mean_tokens" ? std::string(kMean)
-                                            : mode);
+    const auto* row = std::ranges::find(kPoolings, mode, &PoolingRow::older);
+    modes.push_back(row == std::end(kPoolings) ? mode : std::string(row->mode));
   }
-  if (modes.size() == 1 && (modes[0] == kFirst || modes[0] == kMean)) return modes[0] == kFirst;
-  std::string all;
-  for (const std::string& mode : modes) all += (all.empty() ? "" : " and ") + mode;
-  throw RunError(fmt::format("{}: the vector of a sentence is made by \"{}\"; there are {} and {} here",
-                             pooling.path(), all, kFirst, kMean));
+  const auto* row =
+      modes.size() == 1 ? std::ranges::find(kPoolings, modes[0], &PoolingRow::mode) : std::end(kPoolings);
+  if (row != std::end(kPoolings)) return row->from;
+  throw RunError(
+      fmt::format("{}: the vector of a sentence is made by \"{}\"; there are mean, cls and lasttoken here",
+                  pooling.path(), fmt::join(modes, " and ")));
 }
 
 }  // namespace
@@ -54,6 +62,13 @@ SentenceVector read_sentence_vector(const std::string& folder) {
     const PublishedConfig config(length.string());
     if (config.has("max_seq_length")) out.longest = static_cast<int>(config.size("max_seq_length"));
     config.expect("do_lower_case", {false, nullptr});
+    if (config.has(kWays) && config.json()[kWays].contains("message")) {
+      throw RunError(
+          fmt::format("{}: {} has \"message\": sentence-transformers puts every text into the model's chat "
+                      "template, which "
+                      "is not done here; take that key out where vectors of plain texts are meant",
+                      length.string(), kWays));
+    }
   }
   if (!is_there(modules)) return out;
   const Json list = read_json(modules.string(), kLongest);
@@ -65,7 +80,7 @@ SentenceVector read_sentence_vector(const std::string& folder) {
     const bool is_outside = path.starts_with('/') || path.find("..") != std::string::npos;
     if (kind == "Transformer" && path.empty()) continue;
     if (kind == "Pooling" && !is_outside) {
-      out.of_first = reads_first(PublishedConfig((fs::path(folder) / path / "config.json").string()));
+      out.from = read_pooling(PublishedConfig((fs::path(folder) / path / "config.json").string()));
     } else if (kind == "Normalize") {
       out.has_unit = true;
     } else {
@@ -76,6 +91,14 @@ SentenceVector read_sentence_vector(const std::string& folder) {
     }
   }
   return out;
+}
+
+bool is_pooled(const std::string& folder, PooledFrom from, std::string_view type) {
+  const PooledFrom said = read_sentence_vector(folder).from;
+  if (said == from || said == PooledFrom::kMean) return said == from;
+  const auto* row = std::ranges::find(kPoolings, said, &PoolingRow::from);
+  throw RunError(fmt::format("{}: the vector of a sentence is made by \"{}\", which is not here for a {}",
+                             folder, row->mode, type));
 }
 
 }  // namespace lpmm

@@ -337,6 +337,44 @@ TEST_P(SquareLossTest, IsTheSumOfSquaresAndItsMeansSlope) {
   }
 }
 
+TEST_P(SquareLossTest, SeveralTargetsARowAreSigmoidsAndTheMeanMayBeOfOtherRows) {
+  constexpr std::size_t kRows = 300, kClasses = 5;
+  for (const ValueType type : kTypes) {
+    Floats x = rounded(type, random_floats(kRows * kClasses, 1)), targets = random_floats(x.size(), 2);
+    x[0] = 200;  // where exp(x) is none
+    x[1] = -200;
+    for (float& t : targets) t = t > 0 ? 1.0F : 0.0F;
+    for (std::size_t c = 0; c < kClasses; ++c) targets[10 + c] = x[10 + c] > 0 ? 1.0F : 0.0F;
+    const Cells cx = cells(type, x), cdx = cells(type, x.size());
+    const auto t = array(targets);
+    const auto result = array(std::vector<LossResult>{{9, 9}});
+    for (const double mean_of : {0.0, 17.5}) {
+      const LossArgs args{{kRows, kClasses}, type,          cx.data(),  nullptr,
+                          t.data(),          result.data(), cdx.data(), mean_of};
+      device().loss_forward(args);
+      device().loss_backward(args);
+      double sum = 0;
+      std::int64_t right = 0;
+      Doubles dx;
+      for (std::size_t i = 0; i < kRows; ++i) {
+        bool all = true;
+        for (std::size_t c = i * kClasses; c < (i + 1) * kClasses; ++c) {
+          const double told = 1 / (1 + std::exp(-double{x[c]})), other = 1 / (1 + std::exp(double{x[c]}));
+          // -log of the probability of what is: exp(-200) is one
+          sum -= std::log(targets[c] > 0 ? told : other) / kClasses;
+          all = all && (x[c] > 0) == (targets[c] > 0);
+          dx.push_back((told - targets[c]) / kClasses / (mean_of > 0 ? mean_of : kRows));
+        }
+        right += all ? 1 : 0;
+      }
+      EXPECT_NEAR(result.values()[0].sum, sum, 1e-9 * sum);
+      EXPECT_EQ(result.values()[0].correct, right);
+      EXPECT_GT(right, 0);
+      expect_near(cdx.floats(), dx, tolerance_of(type));
+    }
+  }
+}
+
 // ---- rotary positions ------------------------------------------------------------------------------------
 TEST_P(RotaryTest, TurnsPairsByTheirPositionAndBack) {
   for (const ValueType type : kTypes) {

@@ -67,7 +67,6 @@ TEST(Families, EveryRowIsWhole) {
     const bool has_both = keys.contains(kContext) && keys.contains(kVocabulary);
     ASSERT_NE(family.reads, nullptr);
     EXPECT_TRUE(has_both || !family.reads->has_tokens);
-    EXPECT_TRUE(keys.contains(kTypes) || family.reads != &kSentenceTask);
     if (const Published* p = family.published; p != nullptr) {
       EXPECT_FALSE(p->by.empty());
       EXPECT_TRUE(p->is_at && p->read && p->load && p->save);

@@ -181,6 +181,26 @@ TEST_F(PublishedTest, DynamicScalingChangesNothingAndIsKept) {
   }
 }
 
+// Whatever else a library says of rotary positions comes back, beside their scaling or without one.
+TEST_F(PublishedTest, UnknownKeysOfRotaryPositionsAreKept) {
+  const Json scaled = {{"rope_type", "linear"}, {"factor", 2.0}, {"rope_theta", 1e4}, {"novel", {1, 2}}},
+             plain = {{"rope_type", "default"}, {"rope_theta", 1e4}, {"novel", {1, 2}}};
+  for (const auto& [said, want] :
+       {std::pair{scaled, Json({{"rope_type", "linear"}, {"factor", 2.0}, {"novel", {1, 2}}})},
+        {plain, Json({{"rope_type", "default"}, {"novel", {1, 2}}})}}) {
+    const std::string folder = changed("llama_tiny", "rope_parameters", said);
+    const Published& published = published_at(folder);
+    const ModelConfig config = published.read(folder);
+    Imported model(published, config, folder);
+    const std::string made = path(said["rope_type"].get<std::string>());
+    const StoredWeights stored(
+        save_checkpoint(made, 0, config.name, model.memory, Buffers({}, model.device), {{"x", 1}}, 0));
+    published.save(Kept(stored, folder), config, made + "/hf", model.device);
+    EXPECT_EQ(parse_json(read_text(made + "/hf/config.json", 1 << 20))["rope_scaling"], want);
+    EXPECT_EQ(published_at(made + "/hf").read(made + "/hf").settings, config.settings);
+  }
+}
+
 // A Mistral is a Llama that attends to a window, where it has one.
 TEST_F(PublishedTest, AMistralIsALlamaWithAWindow) {
   const std::string folder = changed("llama_tiny", "model_type", "mistral");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <span>
@@ -18,6 +19,7 @@
 #include "lpmm/base/interrupt.h"
 #include "lpmm/base/terminal.h"
 #include "lpmm/base/text.h"
+#include "lpmm/data/sentences/own_words.h"
 #include "lpmm/program/family.h"
 #include "lpmm/run/checkpoint.h"
 #include "models/families.h"
@@ -37,30 +39,88 @@ struct ClassifyArguments {
   PictureFrame frame;  // 0: as the run's
 };
 
+std::size_t place_of_largest(std::span<const float> told) {
+  return static_cast<std::size_t>(std::ranges::max_element(told) - told.begin());
+}
+
 // ---- sentences -------------------------------------------------------------------------------------------
+// Answers of one kind each, printed or as JSON.
+void answer_number(std::span<const float> told, bool is_json, ordered_json& answers) {
+  if (is_json) answers.push_back(told[0]);
+  if (!is_json) fmt::print("{:.4f}\n", told[0]);
+}
+
+void answer_class(std::span<const float> told, const std::vector<std::string>& names, bool is_json,
+                  ordered_json& answers) {
+  const std::vector<double> probabilities = probabilities_of(told);
+  const std::size_t best = place_of_largest(told);
+  if (is_json) {
+    answers.push_back(
+        {{"label", names[best]}, {"probability", probabilities[best]}, {"probabilities", probabilities}});
+  } else {
+    fmt::print("{}\t{:.4f}\n", printable(names[best]), probabilities[best]);
+  }
+}
+
+// All classes that are more probable than not.
+void answer_classes(std::span<const float> told, const std::vector<std::string>& names, bool is_json,
+                    ordered_json& answers) {
+  std::vector<double> probabilities;
+  std::vector<std::string> labels;
+  std::string line;
+  for (std::size_t c = 0; c < names.size(); ++c) {
+    probabilities.push_back(1 / (1 + std::exp(-double{told[c]})));
+    if (told[c] <= 0) continue;
+    labels.push_back(names[c]);
+    line += fmt::format("{}{}\t{:.4f}", line.empty() ? "" : "\t", printable(names[c]), probabilities[c]);
+  }
+  if (is_json) answers.push_back({{"labels", labels}, {"probabilities", probabilities}});
+  if (!is_json) fmt::print("{}\n", line.empty() ? "-" : line);
+}
+
+// A line per word, with its label, and an empty one behind a sentence. A word that was cut has none.
+void answer_words(SentenceModel& model, std::vector<SentenceExample> lines, bool is_json,
+                  ordered_json& answers) {
+  std::vector<std::vector<std::string>> words;
+  for (SentenceExample& line : lines) {
+    if (!line.second.empty()) throw UsageError("this model tells labels of words: a line is one sentence");
+    line.words = split_at_spaces(line.first);
+    if (line.words.empty()) throw UsageError(fmt::format("line {} has no word", line.line));
+    words.push_back(line.words);
+  }
+  const std::vector<SentenceModel::WordOutputs> told = model.word_outputs(std::move(lines));
+  for (std::size_t i = 0; i < told.size(); ++i) {
+    ordered_json labels = ordered_json::array(), probabilities = ordered_json::array();
+    for (std::size_t w = 0; w < words[i].size(); ++w) {
+      const std::vector<float>& of_word = told[i][w];
+      const std::size_t best = of_word.empty() ? 0 : place_of_largest(of_word);
+      const std::string label = of_word.empty() ? "-" : model.class_names()[best];
+      if (!is_json) fmt::print("{}\t{}\n", printable(words[i][w]), printable(label));
+      labels.push_back(of_word.empty() ? ordered_json() : ordered_json(label));
+      probabilities.push_back(of_word.empty() ? ordered_json()
+                                              : ordered_json(probabilities_of(of_word)[best]));
+    }
+    if (!is_json) fmt::print("\n");
+    if (is_json) {
+      answers.push_back({{"words", words[i]}, {"labels", labels}, {"probabilities", probabilities}});
+    }
+  }
+}
+
 int classify_sentences(const SentenceArguments& o) {
   SentenceModel model(o.path, o.threads, o.compute, false);
   ordered_json answers = ordered_json::array();
   const auto width = static_cast<std::size_t>(model.classes());
+  const Tells tells = model.tells();
   for_each_line(o.file, false, [&](std::vector<SentenceExample> lines, bool are_pairs) {
     const std::size_t count = lines.size();
+    if (tells == Tells::kWords) return answer_words(model, std::move(lines), o.json, answers);
     const std::vector<float> outputs = model.outputs(std::move(lines), are_pairs);
     for (std::size_t i = 0; i < count; ++i) {
       const auto told = std::span(outputs).subspan(i * width, width);
-      if (width == 1) {
-        if (o.json) answers.push_back(told[0]);
-        if (!o.json) fmt::print("{:.4f}\n", told[0]);
-        continue;
-      }
-      const std::vector<double> probabilities = probabilities_of(told);
-      const auto best = static_cast<std::size_t>(std::ranges::max_element(told) - told.begin());
-      const std::string& label = model.class_names()[best];
-      if (o.json) {
-        answers.push_back(
-            {{"label", label}, {"probability", probabilities[best]}, {"probabilities", probabilities}});
-      } else {
-        fmt::print("{}\t{:.4f}\n", printable(label), probabilities[best]);
-      }
+      if (tells == Tells::kNumber) answer_number(told, o.json, answers);
+      if (tells == Tells::kClass) answer_class(told, model.class_names(), o.json, answers);
+      if (tells == Tells::kClasses) answer_classes(told, model.class_names(), o.json, answers);
     }
     flush_output();
   });
@@ -229,14 +289,17 @@ void add_classify_command(CLI::App& program, Action& action) {
   command->add_flag("--json", o->sentences.json,
                     "print one JSON object: checkpoint, answers, of pictures (file, label, probability, top) "
                     "and left_out, of "
-                    "sentences (label, probability, probabilities; or the number) and labels");
+                    "sentences (label, probability, probabilities; labels of several; words, labels, "
+                    "probabilities; or the number) and labels");
   command->footer(
       R"(Pictures: prints of each its file, a label, and how probable the model finds it, with tabs between; a
 line for each of the K labels. They are scaled, cut out and normalised as in the run's training and in
 `lpmm eval`. Files that are no pictures are left out; one that was named, or is damaged, is named and
 makes the exit code 1.
 Sentences: reads one a line, or two with a tab between, and prints the label, a tab, and how probable it
-is; a model that tells a number prints that. Labels have the names that the data gave them.
+is; a model that tells a number prints that, one that tells several labels all that are more probable than
+not (- where none is), one that tells labels of words each word with its label, a sentence's words between
+empty lines. Labels have the names that the data gave them.
 Examples:
   lpmm classify runs/flowers photo.jpg more_photos/ --top 1
   echo "a gripping, funny film" | lpmm classify runs/sst2)");

@@ -214,11 +214,10 @@ void keep_files(const ImportArguments& o, const Published& published, const RunF
     }
   });
   if (const std::string rates = dropout_beside(o.path, published); !rates.empty()) {
-    const bool has_dropout = std::ranges::any_of(
-        complete(config.model).settings, [](const auto& setting) { return setting.first == "dropout"; });
     tell(fmt::format("{}: its library trains with {}; here {}\n", o.name, rates,
-                     has_dropout ? fmt::format("model.dropout is {}", config.model.number("dropout"))
-                                 : "this family has no dropout"));
+                     config.model.has("dropout")
+                         ? fmt::format("model.dropout is {}", config.model.number("dropout"))
+                         : "this family has no dropout"));
   }
   if (const std::string unused = unused_beside(o.path, published); !unused.empty()) {
     tell(fmt::format("{}: not used: {}\n", o.name, unused));

@@ -85,34 +85,94 @@ SentenceModel::SentenceModel(const std::string& path, int threads, const std::st
   makes_unit_ = embeds && !files.empty() && read_sentence_vector(files).has_unit;
 }
 
-std::vector<float> SentenceModel::outputs(std::vector<SentenceExample> examples, bool are_pairs) {
-  // Examples of about one length go together: they are padded to the longest of a batch.
+Tells SentenceModel::tells() const {
+  const ModelConfig& model = config_.model;
+  const auto has = [&](std::string_view key) { return model.has(key) && model.flag(key); };
+  return has(kOfWords)        ? Tells::kWords
+         : has(kMultiLabel)   ? Tells::kClasses
+         : model.classes == 1 ? Tells::kNumber
+                              : Tells::kClass;
+}
+
+void SentenceModel::for_each_batch(const SentenceSet& set, std::span<const std::size_t> order,
+                                   const BatchCall& body) {
+  const SentenceData data(set, tokenizer_, filled_lengths(config_.model.length));
+  if (config_.model.has(kTypes)) data.check_types(config_.model.integer(kTypes));
+  Batch batch;
+  std::vector<float> told;
+  const Buffers none(model_->buffers(), device_);
+  for (std::int64_t first = 0; first < data.test_examples(); first += kBatch) {
+    const std::int64_t count = std::min<std::int64_t>(kBatch, data.test_examples() - first);
+    data.make_test_batch(first, count, batch);
+    std::vector<std::int32_t> words;
+    if (set.tells == Tells::kWords) {
+      words = batch.labels;
+      std::ranges::replace_if(
+          batch.labels, [](std::int32_t word) { return word > 0; }, 0);
+    }
+    program_->evaluate(*memory_, none, batch, &told);
+    body(told, order.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)), words);
+  }
+}
+
+namespace {
+
+// Those of about one length together.
+std::vector<std::size_t> by_length(const std::vector<SentenceExample>& examples) {
   std::vector<std::size_t> order(examples.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  const auto bytes = [&](std::size_t i) { return examples[i].first.size() + examples[i].second.size(); };
+  const auto bytes = [&](std::size_t i) {
+    return examples[i].first.size() + examples[i].second.size() + examples[i].words.size();
+  };
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return bytes(a) < bytes(b); });
-  SentenceSet set{.name = "the input", .has_pairs = are_pairs, .is_number = classes() == 1};
+  return order;
+}
+
+}  // namespace
+
+std::vector<float> SentenceModel::outputs(std::vector<SentenceExample> examples, bool are_pairs) {
+  const std::vector<std::size_t> order = by_length(examples);
+  SentenceSet set{.name = "the input", .has_pairs = are_pairs, .tells = tells()};
   set.labels.resize(static_cast<std::size_t>(classes() > 1 ? classes() : 0));
-  for (const std::size_t i : order) set.test.push_back(examples[i]);
-  const SentenceData data(set, tokenizer_, filled_lengths(config_.model.length));
-  data.check_types(config_.model.integer(kTypes));
-  Batch batch;
-  std::vector<float> some, out;
-  const Buffers none(model_->buffers(), device_);
-  for (std::int64_t first = 0; first < std::ssize(order); first += kBatch) {
-    const std::int64_t count = std::min<std::int64_t>(kBatch, std::ssize(order) - first);
-    data.make_test_batch(first, count, batch);
-    program_->evaluate(*memory_, none, batch, &some);
-    const std::size_t width = some.size() / static_cast<std::size_t>(count);
+  for (const std::size_t i : order) set.test.push_back(std::move(examples[i]));
+  std::vector<float> out;
+  for_each_batch(set, order, [&](std::span<const float> told, std::span<const std::size_t> which, auto) {
+    const std::size_t width = told.size() / which.size();
     out.resize(order.size() * width);
-    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
-      const std::size_t place = order[static_cast<std::size_t>(first) + i];
-      const auto row = std::span(some).subspan(i * width, width);
-      if (makes_unit_) make_unit(row);
-      std::ranges::copy(row, out.begin() + static_cast<std::ptrdiff_t>(place * width));
+    for (std::size_t i = 0; i < which.size(); ++i) {
+      const auto to = std::span(out).subspan(which[i] * width, width);
+      std::ranges::copy(told.subspan(i * width, width), to.begin());
+      if (makes_unit_) make_unit(to);
     }
+  });
+  return out;
+}
+
+std::vector<SentenceModel::WordOutputs> SentenceModel::word_outputs(std::vector<SentenceExample> examples) {
+  const std::vector<std::size_t> order = by_length(examples);
+  SentenceSet set{.name = "the input", .tells = Tells::kWords};
+  set.labels = names_;
+  std::vector<WordOutputs> out(examples.size());
+  for (const std::size_t i : order) {
+    SentenceExample& e = examples[i];
+    out[i].resize(e.words.size());
+    e.labels.resize(e.words.size());
+    std::iota(e.labels.begin(), e.labels.end(), 0);
+    set.test.push_back(std::move(e));
   }
+  const auto width = static_cast<std::size_t>(classes());
+  for_each_batch(set, order,
+                 [&](std::span<const float> told, std::span<const std::size_t> which,
+                     std::span<const std::int32_t> words) {
+                   const std::size_t length = words.size() / which.size();
+                   for (std::size_t at = 0, row = 0; at < words.size(); ++at) {
+                     if (words[at] < 0) continue;
+                     const auto of_word = told.subspan(width * row++, width);
+                     out[which[at / length]][static_cast<std::size_t>(words[at])].assign(of_word.begin(),
+                                                                                         of_word.end());
+                   }
+                 });
   return out;
 }
 

@@ -29,11 +29,21 @@ class SentenceModel {
   // The names of the classes in order: as the checkpoint has them, else those of the set it was trained on,
   // else numbers.
   const std::vector<std::string>& class_names() const { return names_; }
+  Tells tells() const;  // of a model that embeds nothing
   // What the model says of each sentence or pair: (examples, classes or channels). Throws UsageError for
   // sentences that it cannot read.
   std::vector<float> outputs(std::vector<SentenceExample> examples, bool are_pairs);
+  // The same of the words of each, (words, classes); empty for a word that was cut or has no token.
+  using WordOutputs = std::vector<std::vector<float>>;
+  std::vector<WordOutputs> word_outputs(std::vector<SentenceExample> examples);
 
  private:
+  // Calls `body` with what the model says of a batch and with which of `examples` are in it, those of about
+  // one length together: they are padded to the longest.
+  // `words`, (count, length): which word of its example a position begins, -1 where none.
+  using BatchCall = std::function<void(std::span<const float> told, std::span<const std::size_t> which,
+                                       std::span<const std::int32_t> words)>;
+  void for_each_batch(const SentenceSet& set, std::span<const std::size_t> order, const BatchCall& body);
   std::string checkpoint_;
   RunConfig config_;
   CpuDevice device_;

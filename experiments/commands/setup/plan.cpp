@@ -83,8 +83,8 @@ int run_plan(const PlanArguments& o) {
   const auto stand_in = task_of(config.model).stand_in;
   auto tokenizer = stand_in == nullptr ? nullptr : stand_in(config);
   const Setup setup = open_data(config, std::move(tokenizer));
-  check_trained(setup);
   const auto model = make_model(setup.config);
+  check_trained(setup, *model);
   const Plan plan = make_plan(setup, *model);
   const std::vector<std::string> warnings =
       storage_warnings(setup.config.policy, setup.config.optimizer, model->tensors());

@@ -8,11 +8,13 @@
 #include "experiments/advise/forecast.h"
 #include "experiments/advise/probe.h"
 #include "experiments/commands/arguments.h"
+#include "experiments/pack/packed_data.h"
 #include "kernels/cpu.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/exit_code.h"
 #include "lpmm/base/host.h"
 #include "lpmm/memory/roles.h"
+#include "lpmm/run/checkpoint.h"
 #include "lpmm/run/plan.h"
 #include "lpmm/run/setup.h"
 
@@ -42,15 +44,16 @@ void check_packed(const RunConfig& config, std::span<const TensorInfo> tensors) 
 std::vector<TensorProbe> probe(const RunConfig& config, const AdviseArguments& o) {
   RunConfig plain = config;
   plain.policy = make_policy(kPlainPreset);
+  Progress progress(o.json);
+  pack_named_pictures(plain, plain.train.init.empty() ? "" : find_checkpoint(plain.train.init), progress);
   const Setup setup = open_data(plain);
-  check_trained(setup);
   const auto model = make_model(setup.config);
+  check_trained(setup, *model);
   check_policy(config.policy, config.optimizer, model->tensors());
   check_packed(config, model->tensors());
   CpuDevice device(config.train.threads);
   check_memory(make_plan(setup, *model, device), device);
   const auto data = load_data(setup, device.host_pool());
-  Progress progress(o.json);
   RunConfig probed = setup.config;
   probed.policy = config.policy;
   return probe_training(probed, *data, device, o.steps, progress);

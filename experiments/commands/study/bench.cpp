@@ -10,6 +10,7 @@
 #include "experiments/bench/train.h"
 #include "experiments/bench/update.h"
 #include "experiments/commands/arguments.h"
+#include "experiments/pack/packed_data.h"
 #include "kernels/cpu.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/exit_code.h"
@@ -18,6 +19,7 @@
 #include "lpmm/memory/policy.h"
 #include "lpmm/memory/rules.h"
 #include "lpmm/memory/spec.h"
+#include "lpmm/run/checkpoint.h"
 #include "lpmm/run/plan.h"
 #include "lpmm/run/setup.h"
 
@@ -33,12 +35,14 @@ struct TrainSpeedArguments {
 };
 
 int run_train_speed(const TrainSpeedArguments& o) {
-  const Setup setup = open_data(o.config.load());
+  Progress progress(o.json);
+  RunConfig given = o.config.load();
+  pack_named_pictures(given, given.train.init.empty() ? "" : find_checkpoint(given.train.init), progress);
+  const Setup setup = open_data(given);
   const RunConfig& config = setup.config;
   const auto device = make_device(config.train.device, config.train.threads);
   check_memory(make_plan(setup, *make_model(config), *device), *device);
   const auto data = load_data(setup, device->host_pool());
-  Progress progress(o.json);
   const TrainSpeed speed =
       bench_train(config, *data, *device, o.steps, o.warm_up, progress.share_of("measuring steps"));
   const double products = product_speed(*device);

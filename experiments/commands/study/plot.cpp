@@ -23,17 +23,18 @@ namespace lpmm {
 namespace {
 
 constexpr std::string_view kScriptEnd = ".gp";
+constexpr std::string_view kCsvHead = "run,tag,step,seconds,value\n";
 
 struct PlotArguments {
   RunArguments runs;
   std::string out, tensorboard, csv;
-  bool svg = false, table = false, json = false;
+  bool svg = false, table = false, overwrite = false, json = false;
 };
 
 // What is asked for of the logs, before anything is written.
 struct Output {
   std::vector<PlotRun> runs;
-  std::string csv = "run,tag,step,seconds,value\n";
+  std::string csv{kCsvHead};
   std::map<std::string, std::string> events;  // file, content
 };
 
@@ -91,7 +92,10 @@ int run_plot(const PlotArguments& o) {
   if (std::any_of(o.runs.paths.begin(), o.runs.paths.end(), is_script)) return draw_again(o);
   if (o.out.empty() && o.tensorboard.empty() && o.csv.empty() && !o.table)
     throw UsageError("plot: nothing asked for; name pictures (--out), --csv, --tensorboard or --table");
-  if (!o.csv.empty()) o.runs.keep_from(o.csv);
+  if (!o.csv.empty()) {
+    o.runs.keep_from(o.csv);
+    check_overwrite(o.csv, o.overwrite, kCsvHead);
+  }
   const auto& [runs, csv, events] = read(o);
   Json answer;
   if (o.table) {
@@ -138,6 +142,7 @@ void add_plot_command(CLI::App& program, Action& action) {
       ->type_name("FILE");
   command->add_option("--tensorboard", o->tensorboard, "writes each run's scalars as event files below DIR")
       ->type_name("DIR");
+  add_overwrite_option(*command, o->overwrite);
   command->add_flag("--table", o->table, "prints a Markdown table, one column per run");
   command->add_flag("--json", o->json, "print one JSON object: png, svg, gnuplot, csv, tensorboard, table");
   command->footer(

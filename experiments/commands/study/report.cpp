@@ -17,13 +17,14 @@ namespace {
 struct ReportArguments {
   RunArguments runs;
   std::string out;
-  bool json = false;
+  bool overwrite = false, json = false;
 };
 
 int run_report(const ReportArguments& o) {
   const std::vector<NamedRun> runs = o.runs.named();
   std::vector<std::string> command = {"lpmm", "report"};
   o.runs.keep_from(o.out);
+  check_overwrite(o.out, o.overwrite, report_begin());
   for (const NamedRun& run : runs) command.push_back(path_argument(run.path));
   for (const std::string& label : o.runs.labels) command.insert(command.end(), {"--label", label});
   command.insert(command.end(), {"--out", o.out});
@@ -40,6 +41,7 @@ void add_report_command(CLI::App& program, Action& action) {
   CLI::App* command = program.add_subcommand("report", "Write one page of HTML about runs, for any browser");
   add_run_arguments(*command, o->runs);
   command->add_option("--out", o->out, "page to write")->required()->check(kOutput)->type_name("FILE.html");
+  add_overwrite_option(*command, o->overwrite);
   command->add_flag("--json", o->json, "print one JSON object: html, runs, bytes");
   command->footer(
       R"(The page holds everything it shows and needs no network: what each run reached, curves, model

@@ -1,6 +1,7 @@
-// Softmax cross-entropy of few classes, and squares, row by row.
+// Softmax and sigmoid cross-entropy of few classes, and squares, row by row.
 #include "kernels/cpu.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/cpu/compute/cut.h"
@@ -30,6 +31,42 @@ Row look_at(const LossArgs& args, std::int64_t row) {
   return r;
 }
 
+// Of one class that a row has or has not (target 1 or 0), x its logit.
+double sigmoid_loss(double x, double target) {
+  return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))) - target * x;
+}
+
+// What a row of targets adds to the loss, and whether it is right.
+void add_targets(const LossArgs& args, std::int64_t row) {
+  const int classes = args.shape.classes;
+  if (classes == 1) {
+    const double off = static_cast<double>(get(args.type, args.x, row)) - args.targets[row];
+    args.result->sum += off * off;
+    return;
+  }
+  double loss = 0;
+  bool is_right = true;
+  for (std::int64_t at = row * classes; at < (row + 1) * classes; ++at) {
+    const double x = get(args.type, args.x, at);
+    loss += sigmoid_loss(x, args.targets[at]);
+    is_right = is_right && (x > 0) == (args.targets[at] > 0.5F);
+  }
+  args.result->sum += loss / classes;
+  args.result->correct += is_right ? 1 : 0;
+}
+
+void put_target_gradients(const LossArgs& args, std::int64_t row) {
+  const int classes = args.shape.classes;
+  if (classes == 1) {
+    const float off = get(args.type, args.x, row) - args.targets[row];
+    return put(args.type, args.dx, row, 2.0F * off / static_cast<float>(args.divisor()));
+  }
+  for (std::int64_t at = row * classes; at < (row + 1) * classes; ++at) {
+    const double told = 1 / (1 + std::exp(-static_cast<double>(get(args.type, args.x, at))));
+    put(args.type, args.dx, at, static_cast<float>((told - args.targets[at]) / (classes * args.divisor())));
+  }
+}
+
 }  // namespace
 
 void CpuDevice::loss_forward(const LossArgs& args) {
@@ -37,8 +74,7 @@ void CpuDevice::loss_forward(const LossArgs& args) {
   *args.result = {};
   for (std::int64_t i = 0; i < s.rows; ++i) {
     if (args.targets != nullptr) {
-      const double off = static_cast<double>(get(args.type, args.x, i)) - args.targets[i];
-      args.result->sum += off * off;
+      add_targets(args, i);
       continue;
     }
     const Row row = look_at(args, i);
@@ -52,16 +88,14 @@ void CpuDevice::loss_backward(const LossArgs& args) {
   const LossShape& s = args.shape;
   for (std::int64_t i = 0; i < s.rows; ++i) {
     if (args.targets != nullptr) {
-      const float off = get(args.type, args.x, i) - args.targets[i];
-      put(args.type, args.dx, i, 2.0F * off / static_cast<float>(s.rows));
+      put_target_gradients(args, i);
       continue;
     }
     const Row row = look_at(args, i);
     for (int c = 0; c < s.classes; ++c) {
       const double wanted = (c == args.labels[i] ? 1 - s.smoothing : 0) + s.smoothing / s.classes;
       const double p = std::exp(get(args.type, args.x, i * s.classes + c) - row.log_sum);
-      put(args.type, args.dx, i * s.classes + c,
-          static_cast<float>((p - wanted) / static_cast<double>(s.rows)));
+      put(args.type, args.dx, i * s.classes + c, static_cast<float>((p - wanted) / args.divisor()));
     }
   }
 }

@@ -83,7 +83,8 @@ __global__ void __launch_bounds__(kLossThreads)
 }
 
 template <class Cell>
-__global__ void loss_gradient(LossShape s, const Cell* logits, const std::int32_t* labels, Cell* dlogits) {
+__global__ void loss_gradient(LossShape s, double divisor, const Cell* logits, const std::int32_t* labels,
+                              Cell* dlogits) {
   begin_kernel();
   const std::int64_t i = row_of_warp();
   if (i >= s.rows) return;
@@ -93,7 +94,7 @@ __global__ void loss_gradient(LossShape s, const Cell* logits, const std::int32_
   for (int c = lane_of_warp(); c < s.classes; c += kWarp) {
     const double wanted = (c == labels[i] ? 1 - s.smoothing : 0) + s.smoothing / s.classes;
     const double p = std::exp(load(logits + c) - row.log_sum);
-    store(dlogits + c, static_cast<float>((p - wanted) / static_cast<double>(s.rows)));
+    store(dlogits + c, static_cast<float>((p - wanted) / divisor));
   }
 }
 
@@ -109,6 +110,36 @@ __global__ void __launch_bounds__(kLossThreads)
   }
   finish_loss(loss, 0, result);
 }
+
+// The mean over the classes of a row, of which it has each or not (target 1 or 0).
+template <class Cell>
+__global__ void __launch_bounds__(kLossThreads)
+    sigmoids_of_rows(LossShape s, const Cell* x, const float* targets, LossResult* result) {
+  begin_kernel();
+  double loss = 0;
+  std::int64_t correct = 0;
+  for (std::int64_t i = threadIdx.x; i < s.rows; i += kLossThreads) {
+    double of_row = 0;
+    bool is_right = true;
+    for (std::int64_t at = i * s.classes; at < (i + 1) * s.classes; ++at) {
+      const double v = load(x + at);
+      of_row += (v > 0 ? v : 0) + std::log1p(std::exp(-std::abs(v))) - targets[at] * v;
+      is_right = is_right && (v > 0) == (targets[at] > 0.5F);
+    }
+    loss += of_row / s.classes;
+    correct += is_right ? 1 : 0;
+  }
+  finish_loss(loss, correct, result);
+}
+
+struct SigmoidGradient {
+  double divisor;  // rows and classes
+  const float* targets;
+  LPMM_HD float operator()(const Place& at, float x) const {
+    const double told = 1 / (1 + std::exp(-static_cast<double>(x)));
+    return static_cast<float>((told - targets[at.column]) / divisor);
+  }
+};
 
 struct SquareGradient {
   float rows;
@@ -195,7 +226,9 @@ void CudaDevice::loss_forward(const LossArgs& args) {
   const LossShape& s = args.shape;
   with_type(args.type, [&]<class Cell>(Cell*) {
     const auto* x = static_cast<const Cell*>(args.x);
-    if (args.targets != nullptr) {
+    if (args.targets != nullptr && s.classes > 1) {
+      launch(sigmoids_of_rows<Cell>, 1, kLossThreads, kLossShared, stream(), s, x, args.targets, args.result);
+    } else if (args.targets != nullptr) {
       launch(squares_of_rows<Cell>, 1, kLossThreads, kLossShared, stream(), s.rows, x, args.targets,
              args.result);
     } else {
@@ -208,10 +241,15 @@ void CudaDevice::loss_backward(const LossArgs& args) {
   with_type(args.type, [&]<class Cell>(Cell*) {
     const auto* x = static_cast<const Cell*>(args.x);
     auto* dx = static_cast<Cell*>(args.dx);
-    if (args.targets != nullptr) {
-      map_matrix(stream(), 1, s.rows, SquareGradient{static_cast<float>(s.rows), args.targets}, dx, false, x);
+    if (args.targets != nullptr && s.classes > 1) {
+      map_matrix(stream(), 1, s.rows * s.classes, SigmoidGradient{s.classes * args.divisor(), args.targets},
+                 dx, false, x);
+    } else if (args.targets != nullptr) {
+      map_matrix(stream(), 1, s.rows, SquareGradient{static_cast<float>(args.divisor()), args.targets}, dx,
+                 false, x);
     } else {
-      launch(loss_gradient<Cell>, row_blocks(s.rows), kRowThreads, 0, stream(), s, x, args.labels, dx);
+      launch(loss_gradient<Cell>, row_blocks(s.rows), kRowThreads, 0, stream(), s, args.divisor(), x,
+             args.labels, dx);
     }
   });
 }

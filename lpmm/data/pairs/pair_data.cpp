@@ -101,15 +101,14 @@ void PairData::fill(const std::vector<const Example*>& examples, int length, Bat
 void PairData::make_batch(const BatchPlan& plan, std::int64_t epoch, std::int64_t index, int microbatch,
                           Batch& out) const {
   const LengthBatches::Filled whole = batches_->batch(plan, epoch, index);
-  const auto count = static_cast<std::size_t>(plan.batch / plan.microbatches);
-  std::vector<const Example*> examples;
+  const auto [those, counted] = whole.part(plan, microbatch);
+  const auto of = [&](std::int32_t i) { return &train_[static_cast<std::size_t>(i)]; };
   out.step_labels = 0;
-  for (std::size_t i = 0; i < whole.examples.size(); ++i) {
-    const Example& e = train_[static_cast<std::size_t>(whole.examples[i])];
-    out.step_labels += std::ssize(e.target);
-    if (i / count == static_cast<std::size_t>(microbatch)) examples.push_back(&e);
-  }
+  for (const std::int32_t i : whole.examples) out.step_labels += std::ssize(of(i)->target);
+  std::vector<const Example*> examples;
+  for (const std::int32_t i : those) examples.push_back(of(i));
   fill(examples, whole.length, out);
+  std::fill(out.labels.begin() + counted * whole.length, out.labels.end(), kNoLabel);
 }
 
 void PairData::make_test_batch(std::int64_t first, std::int64_t count, Batch& out) const {

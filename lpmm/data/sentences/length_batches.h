@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "lpmm/data/batch.h"
@@ -22,8 +23,10 @@ class LengthBatches {
   struct Filled {
     std::vector<std::int32_t> examples;
     int length = 0;  // that all of them are filled up to
+    // Those of a microbatch, and how many of them count: the first ones. Others fill it up.
+    std::pair<std::vector<std::int32_t>, std::int64_t> part(const BatchPlan& plan, int microbatch) const;
   };
-  // All microbatches of a step.
+  // All microbatches of a step. With plan.keeps_last the last one of an epoch may have fewer examples.
   Filled batch(const BatchPlan& plan, std::int64_t epoch, std::int64_t index) const;
   // The length that a stretch of test examples is padded to.
   static int filled(std::span<const int> lengths, int longest);
@@ -39,6 +42,7 @@ class LengthBatches {
   mutable std::int64_t epoch_number_ = -1;
   mutable std::uint64_t epoch_seed_ = 0;
   mutable int epoch_batch_ = 0;
+  mutable bool epoch_keeps_last_ = false;
 };
 
 }  // namespace lpmm

@@ -50,6 +50,24 @@ double f1(std::span<const std::int32_t> told, std::span<const std::int32_t> is) 
   return tp == 0 ? 0 : 2 * tp / (2 * tp + fp + fn);
 }
 
+double micro_f1(std::span<const std::uint8_t> told, std::span<const std::uint8_t> is) {
+  double both = 0, one = 0;
+  for (std::size_t i = 0; i < is.size(); ++i) {
+    both += told[i] & is[i];
+    one += told[i] ^ is[i];
+  }
+  return both == 0 ? 0 : 2 * both / (2 * both + one);
+}
+
+double exact_match(std::span<const std::uint8_t> told, std::span<const std::uint8_t> is,
+                   std::size_t classes) {
+  double right = 0;
+  for (std::size_t i = 0; i < is.size(); i += classes) {
+    right += std::ranges::equal(told.subspan(i, classes), is.subspan(i, classes)) ? 1 : 0;
+  }
+  return right * static_cast<double>(classes) / static_cast<double>(is.size());
+}
+
 double pearson(std::span<const double> told, std::span<const double> is) {
   const auto n = static_cast<double>(is.size());
   const double a = std::reduce(told.begin(), told.end()) / n, b = std::reduce(is.begin(), is.end()) / n;

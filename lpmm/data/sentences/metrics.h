@@ -3,6 +3,9 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace lpmm {
 
@@ -13,6 +16,16 @@ double accuracy(std::span<const std::int32_t> told, std::span<const std::int32_t
 double matthews(std::span<const std::int32_t> told, std::span<const std::int32_t> is);
 // F1 of class 1: 0 where nothing is of it.
 double f1(std::span<const std::int32_t> told, std::span<const std::int32_t> is);
+// F1 of all yes and no, (examples, classes), together: 0 where nothing is told and is.
+double micro_f1(std::span<const std::uint8_t> told, std::span<const std::uint8_t> is);
+// The share of examples whose `classes` are all right.
+double exact_match(std::span<const std::uint8_t> told, std::span<const std::uint8_t> is, std::size_t classes);
+// F1 of entities, runs of words that tags like B-LOC, I-LOC and O mark in sentences, as seqeval counts them:
+// one is right where its kind and both of its ends are. 0 where none is.
+using TagSequences = std::vector<std::vector<std::string_view>>;
+double entity_f1(const TagSequences& told, const TagSequences& is);
+// Whether tags are such.
+bool mark_entities(std::span<const std::string> tags);
 // Correlation of numbers; 0 where one side does not vary. Spearman's is that of ranks, equal numbers sharing
 // the mean of theirs.
 double pearson(std::span<const double> told, std::span<const double> is);

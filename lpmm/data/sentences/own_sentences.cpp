@@ -16,6 +16,7 @@
 #include "lpmm/base/terminal.h"
 #include "lpmm/base/text.h"
 #include "lpmm/data/images.h"
+#include "lpmm/data/sentences/own_words.h"
 #include "lpmm/data/utf8.h"
 
 namespace lpmm {
@@ -29,6 +30,7 @@ constexpr std::string_view kTextNames[] = {"sentence", "text",      "content", "
 constexpr std::pair<std::string_view, std::string_view> kPairNames[] = {
     {"sentence1", "sentence2"}, {"premise", "hypothesis"}, {"question1", "question2"}, {"text1", "text2"}};
 constexpr std::string_view kScoreNames[] = {"score", "similarity"};
+constexpr std::string_view kSeveralNames[] = {"labels", "classes", "categories", "tags", "genres", "topics"};
 constexpr std::string_view kClassNames[] = {"label", "class", "category", "intent", "sentiment", "target"};
 
 std::optional<float> as_number(const std::string& text) {
@@ -42,23 +44,6 @@ const std::string& cell(const Table::Row& row, int place) {
   return row.cells[static_cast<std::size_t>(place)];
 }
 
-// Classes in the order of their names; of names that end with a number and are alike before it, by that.
-std::vector<std::string> in_order(std::vector<std::string> names) {
-  const auto digits_at = [](const std::string& name) { return name.find_last_not_of("0123456789") + 1; };
-  const auto stem = [&](const std::string& name) { return name.substr(0, digits_at(name)); };
-  constexpr std::size_t kMostDigits = 18;
-  const bool are_numbered = std::ranges::all_of(names, [&](const std::string& name) {
-    const std::size_t digits = name.size() - digits_at(name);
-    return digits > 0 && digits <= kMostDigits && stem(name) == stem(names[0]);
-  });
-  std::ranges::sort(names);
-  names.erase(std::unique(names.begin(), names.end()), names.end());
-  if (!are_numbered) return names;
-  std::ranges::stable_sort(names, {},
-                           [&](const std::string& n) { return std::stoll(n.substr(digits_at(n))); });
-  return names;
-}
-
 [[noreturn]] void refuse_columns(const Table& table, std::string_view lacks) {
   throw RunError(fmt::format(
       "{}: has no column {}, but {}{}; say which to read: data.columns = \"TEXT,LABEL\", or "
@@ -69,22 +54,44 @@ std::vector<std::string> in_order(std::vector<std::string> names) {
       "label, class, category, or score for numbers"));
 }
 
-SentenceColumns named_columns(const Table& table, const std::string& columns) {
-  std::vector<int> places;
-  for (std::string& name : split_columns(columns)) {
-    name.erase(0, name.find_first_not_of(' '));
-    name.erase(name.find_last_not_of(' ') + 1);
-    places.push_back(table.place_of(name));
-    if (places.back() < 0) refuse_columns(table, fmt::format("\"{}\" (data.columns)", name));
+// The answer that data.columns names: a column, a list, or A+B+C, columns of 1 and 0.
+void name_answer(const Table& table, const std::string& name, SentenceColumns& out) {
+  out.answer = table.place_of(name);
+  if (out.answer < 0) out.list = table.list_of(name);
+  if (out.answer >= 0 || out.list >= 0) return;
+  for (std::size_t at = 0; name.find('+') != std::string::npos && at <= name.size();) {
+    const std::size_t end = std::min(name.find('+', at), name.size());
+    out.each.push_back(table.place_of(name.substr(at, end - at)));
+    if (out.each.back() < 0) {
+      refuse_columns(table, fmt::format("\"{}\" (data.columns)", name.substr(at, end - at)));
+    }
+    at = end + 1;
   }
-  if (places.size() == 2) return {places[0], -1, places[1]};
-  if (places.size() == 3) return {places[0], places[1], places[2]};
-  throw UsageError(fmt::format(
-      "data.columns = \"{}\": two names are expected, of the text and of its label, or three for pairs",
-      columns));
+  if (out.each.empty()) refuse_columns(table, fmt::format("\"{}\" (data.columns)", name));
 }
 
-SentenceColumns usual_columns(const Table& table) {
+SentenceColumns named_columns(const Table& table, const std::string& columns) {
+  std::vector<std::string> names = split_columns(columns);
+  for (std::string& name : names) {
+    name.erase(0, name.find_first_not_of(' '));
+    name.erase(name.find_last_not_of(' ') + 1);
+  }
+  if (names.size() != 2 && names.size() != 3) {
+    throw UsageError(fmt::format(
+        "data.columns = \"{}\": two names are expected, of the text and of its label, or three for pairs",
+        columns));
+  }
+  SentenceColumns out{-1, -1, -1};
+  for (std::size_t i = 0; i + 1 < names.size(); ++i) {
+    int& place = i == 0 ? out.first : out.second;
+    place = table.place_of(names[i]);
+    if (place < 0) refuse_columns(table, fmt::format("\"{}\" (data.columns)", names[i]));
+  }
+  name_answer(table, names.back(), out);
+  return out;
+}
+
+SentenceColumns usual_columns(const Table& table, bool has_several) {
   SentenceColumns out{-1, -1, -1};
   for (const auto& [first, second] : kPairNames) {
     if (table.place_of(first) < 0 || table.place_of(second) < 0) continue;
@@ -94,28 +101,87 @@ SentenceColumns usual_columns(const Table& table) {
   }
   if (out.second < 0) out.first = table.place_of_any(kTextNames);
   if (out.first < 0) refuse_columns(table, "of texts");
-  out.answer = table.place_of_any(kClassNames);
-  if (out.answer < 0) out.answer = table.place_of_any(kScoreNames);
-  if (out.answer < 0) refuse_columns(table, "\"label\"");
+  if (has_several) out.answer = table.place_of_any(kSeveralNames);
+  if (out.answer < 0) out.answer = table.place_of_any(kClassNames);
+  if (out.answer < 0) out.list = table.list_of_any(kSeveralNames);
+  if (out.answer < 0 && out.list < 0) out.list = table.list_of_any(kClassNames);
+  if (out.answer < 0 && out.list < 0) out.answer = table.place_of_any(kScoreNames);
+  if (out.answer < 0 && out.list < 0) refuse_columns(table, "\"label\"");
   return out;
 }
 
-SentenceColumns columns_of(const Table& table, const std::string& columns) {
-  return columns.empty() ? usual_columns(table) : named_columns(table, columns);
+SentenceColumns columns_of(const Table& table, const SentenceSource& source) {
+  SentenceColumns out = source.columns.empty() ? usual_columns(table, !source.between.empty())
+                                               : named_columns(table, source.columns);
+  if (!source.between.empty() && out.answer < 0) {
+    throw UsageError(fmt::format(
+        "data.labels_between = \"{}\" is for labels in one column; those of {} are {}", source.between,
+        table.path, out.list >= 0 ? "lists" : "columns of their own (data.columns)"));
+  }
+  out.between = source.between;
+  return out;
+}
+
+// What it is called for people: "label", "toxic+insult".
+std::string name_of_answer(const Table& table, const SentenceColumns& columns) {
+  if (columns.list >= 0) return table.lists[static_cast<std::size_t>(columns.list)];
+  std::vector<std::string> names;
+  for (const int place : columns.each) names.push_back(table.names[static_cast<std::size_t>(place)]);
+  return columns.answer >= 0 ? table.names[static_cast<std::size_t>(columns.answer)]
+                             : fmt::format("{}", fmt::join(names, "+"));
+}
+
+bool tells_several(const SentenceColumns& columns) {
+  return columns.answer < 0 || !columns.between.empty();
+}
+
+// The labels of a row that may have any number, each once.
+std::vector<std::string> labels_of(const Table& table, const Table::Row& row,
+                                   const SentenceColumns& columns) {
+  std::vector<std::string> labels;
+  const auto add = [&](std::string label) {
+    label.erase(0, label.find_first_not_of(' '));
+    label.erase(label.find_last_not_of(' ') + 1);
+    if (!label.empty() && std::ranges::count(labels, label) == 0) labels.push_back(std::move(label));
+  };
+  if (columns.list >= 0) {
+    for (const std::string& label : row.lists[static_cast<std::size_t>(columns.list)]) add(label);
+    return labels;
+  }
+  for (const int place : columns.each) {
+    const std::string &said = cell(row, place), &name = table.names[static_cast<std::size_t>(place)];
+    const bool is_so = said == "1" || said == "true" || said == "True",
+               is_not = said == "0" || said == "false" || said == "False";
+    if (!is_so && !is_not) {
+      table.refuse(row, fmt::format("has {} = \"{}\": a column that is a class holds 1 or 0", name, said));
+    }
+    if (is_so) add(name);
+  }
+  if (columns.answer < 0) return labels;
+  const std::string& all = cell(row, columns.answer);
+  for (std::size_t at = 0; at <= all.size();) {
+    const std::size_t end = std::min(all.find(columns.between, at), all.size());
+    add(all.substr(at, end - at));
+    at = end + columns.between.size();
+  }
+  return labels;
 }
 
 // Says which columns are read where others are left out, or where a file has usual names for two things.
 void tell_columns(const Table& table, const SentenceColumns& columns, bool is_number) {
   std::vector<std::string> unused = table.lists;
+  if (columns.list >= 0) unused.erase(unused.begin() + columns.list);
   for (int i = 0; i < static_cast<int>(table.names.size()); ++i) {
     if (i == columns.first || i == columns.second || i == columns.answer) continue;
+    if (std::ranges::count(columns.each, i) > 0) continue;
     unused.push_back(table.names[static_cast<std::size_t>(i)]);
   }
   if (unused.empty()) return;
   const auto name = [&](int place) { return table.names[static_cast<std::size_t>(place)]; };
   tell(printable(fmt::format("{}: reads {}{}, tells {}{}; not used: {}", table.path, name(columns.first),
-                             columns.second < 0 ? "" : " and " + name(columns.second), name(columns.answer),
-                             is_number ? ", a number" : "", fmt::join(unused, ", "))) +
+                             columns.second < 0 ? "" : " and " + name(columns.second),
+                             name_of_answer(table, columns), is_number ? ", a number" : "",
+                             fmt::join(unused, ", "))) +
        "\n");
 }
 
@@ -130,30 +196,42 @@ bool are_numbers(const Table& table, int answer) {
 }
 
 std::vector<Metric> fitting_metrics(const SentenceSet& set) {
-  if (set.is_number) return {Metric::kSpearman, Metric::kPearson};
+  if (set.is_number()) return {Metric::kSpearman, Metric::kPearson};
   if (set.labels.size() == 2) return {Metric::kAccuracy, Metric::kF1, Metric::kMatthews};
   return {Metric::kAccuracy};
 }
 
-// What the rows are told, and how it is scored.
-void describe(const Table& table, const SentenceColumns& columns, SentenceSet& set) {
-  const std::string& answer = table.names[static_cast<std::size_t>(columns.answer)];
-  set.has_pairs = columns.second >= 0;
-  set.is_number =
-      std::ranges::any_of(kScoreNames, [&](auto n) { return table.place_of(n) == columns.answer; }) ||
-      are_numbers(table, columns.answer);
-  if (!set.is_number) {
-    for (const Table::Row& row : table.rows) {
-      if (cell(row, columns.answer).empty()) table.refuse(row, fmt::format("has no {}", answer));
-      set.labels.push_back(cell(row, columns.answer));
-    }
-    set.labels = in_order(std::move(set.labels));
-    if (set.labels.size() > kMostClasses) {
-      throw RunError(fmt::format("{}: its lines have {} different values of {}, there may be {}", table.path,
-                                 set.labels.size(), answer, kMostClasses));
+// The classes of all rows, in order.
+std::vector<std::string> classes_in(const Table& table, const SentenceColumns& columns) {
+  std::vector<std::string> labels;
+  for (const Table::Row& row : table.rows) {
+    if (tells_several(columns)) {
+      const std::vector<std::string> some = labels_of(table, row, columns);
+      labels.insert(labels.end(), some.begin(), some.end());
+    } else if (const std::string& label = cell(row, columns.answer); !label.empty()) {
+      labels.push_back(label);
+    } else {
+      table.refuse(row, fmt::format("has no {}", name_of_answer(table, columns)));
     }
   }
+  return classes_in_order(std::move(labels));
+}
+
+// What the rows are told, and how it is scored.
+void describe(const Table& table, const SentenceColumns& columns, SentenceSet& set) {
+  set.has_pairs = columns.second >= 0;
+  const bool is_number =
+      !tells_several(columns) &&
+      (std::ranges::any_of(kScoreNames, [&](auto n) { return table.place_of(n) == columns.answer; }) ||
+       are_numbers(table, columns.answer));
+  if (is_number) set.tells = Tells::kNumber;
+  if (!is_number) set.labels = classes_in(table, columns);
+  if (set.labels.size() > kMostClasses) {
+    throw RunError(fmt::format("{}: its lines have {} different values of {}, there may be {}", table.path,
+                               set.labels.size(), name_of_answer(table, columns), kMostClasses));
+  }
   set.metrics = fitting_metrics(set);
+  if (tells_several(columns)) set.tell_several();
 }
 
 // Draws a share of the examples for tests; both parts stay in their order.
@@ -182,6 +260,12 @@ struct OwnFiles {
                              folder.string(), part, advice));
 }
 
+// A table, or a file of words.
+std::string find_examples(const std::string& stem) {
+  const std::string table = find_table(stem);
+  return table.empty() ? find_word_file(stem) : table;
+}
+
 OwnFiles find_files(const SentenceSource& source) {
   std::error_code none;
   const std::string found = find_data(source.path);
@@ -194,16 +278,17 @@ OwnFiles find_files(const SentenceSource& source) {
   OwnFiles files;
   const bool wants_test = source.test_file == kTestFile;
   if (!fs::is_directory(found, none)) {
-    if (!is_table(found)) {
-      throw RunError(fmt::format("{}: is no .tsv, .csv, .jsonl or .json, nor one of these with .gz", found));
+    if (!is_table(found) && !is_word_file(found)) {
+      throw RunError(fmt::format(
+          "{}: is no .tsv, .csv, .jsonl or .json, nor one of these with .gz, nor a .conll of words", found));
     }
     files.train = found;
   } else {
     const fs::path folder = found;
-    files.train = find_table((folder / "train").string());
+    files.train = find_examples((folder / "train").string());
     if (files.train.empty()) refuse_part(folder, "train", "; or name one file by data.path");
     const auto look_for = [&](std::string_view part) {
-      if (files.test.empty()) files.test = find_table((folder / part).string());
+      if (files.test.empty()) files.test = find_examples((folder / part).string());
     };
     if (wants_test) {
       look_for(kTestFile);
@@ -213,7 +298,7 @@ OwnFiles find_files(const SentenceSource& source) {
   }
   if (!source.test_path.empty()) {
     files.test = find_data(source.test_path);
-    if (!is_table(files.test)) {
+    if (!is_table(files.test) && !is_word_file(files.test)) {
       throw RunError(
           fmt::format("{}: there is no such .tsv, .csv, .jsonl or .json (data.test_path)", source.test_path));
     }
@@ -238,20 +323,16 @@ std::vector<SentenceExample> read_examples(const Table& table, const SentenceCol
     if (columns.second >= 0) e.second = cell(row, columns.second);
     if (e.first.empty() || (columns.second >= 0 && e.second.empty()))
       table.refuse(row, "has an empty sentence");
-    const std::string& answer = cell(row, columns.answer);
-    if (set.is_number) {
+    if (tells_several(columns)) {
+      for (const std::string& label : labels_of(table, row, columns)) {
+        e.labels.push_back(set.class_of(label, [&](std::string_view why) { table.refuse(row, why); }));
+      }
+    } else if (const std::string& answer = cell(row, columns.answer); set.is_number()) {
       const std::optional<float> number = as_number(answer);
       if (!number) table.refuse(row, fmt::format("has the score \"{}\", which is no number", answer));
       e.score = *number;
     } else {
-      const auto at = std::ranges::find(set.labels, answer);
-      if (at == set.labels.end()) {
-        constexpr std::size_t kShown = 20;
-        const auto some = std::span(set.labels).first(std::min(kShown, set.labels.size()));
-        table.refuse(row, fmt::format("has the label \"{}\", which is none of {}{}", answer,
-                                      fmt::join(some, ", "), set.labels.size() > kShown ? ", ..." : ""));
-      }
-      e.label = static_cast<std::int32_t>(at - set.labels.begin());
+      e.label = set.class_of(answer, [&](std::string_view why) { table.refuse(row, why); });
     }
     examples.push_back(std::move(e));
   }
@@ -259,29 +340,43 @@ std::vector<SentenceExample> read_examples(const Table& table, const SentenceCol
   return examples;
 }
 
+namespace {
+
+// Describes the set by its training file, and reads the file to test on where there is one.
+void read_tables(const Table& train, const OwnFiles& files, const SentenceSource& source, SentenceSet& set) {
+  const SentenceColumns columns = columns_of(train, source);
+  if (train.rows.empty()) throw RunError(fmt::format("{}: holds no sentence", train.path));
+  describe(train, columns, set);
+  tell_columns(train, columns, set.is_number());
+  set.train = read_examples(train, columns, set);
+  if (!set.is_number() && set.labels.size() < 2) {
+    throw RunError(fmt::format("{}: its lines have one {}, there must be two", train.path,
+                               name_of_answer(train, columns)));
+  }
+  if (files.test.empty()) return;
+  const Table test = read_table(files.test);
+  set.test = read_examples(test, columns_of(test, source), set);
+}
+
+}  // namespace
+
 SentenceSet load_own_sentences(const SentenceSource& source) {
   const OwnFiles files = find_files(source);
   SentenceSet set{.name = source.path};
-  const Table train = read_table(files.train);
-  const SentenceColumns columns = columns_of(train, source.columns);
-  if (train.rows.empty()) throw RunError(fmt::format("{}: holds no sentence", train.path));
-  describe(train, columns, set);
-  tell_columns(train, columns, set.is_number);
-  set.train = read_examples(train, columns, set);
-  if (!set.is_number && set.labels.size() < 2) {
-    throw RunError(fmt::format("{}: its lines have one {}, there must be two", train.path,
-                               train.names[static_cast<std::size_t>(columns.answer)]));
+  std::optional<Table> train;
+  if (!is_word_file(files.train)) train = read_table(files.train);
+  if (!train || holds_words(*train, source.columns)) {
+    read_words(files.train, std::move(train), files.test, source, set);
+  } else {
+    read_tables(*train, files, source, set);
   }
-  if (!files.test.empty()) {
-    const Table test = read_table(files.test);
-    set.test = read_examples(test, columns_of(test, source.columns), set);
-    return set;
-  }
+  if (!files.test.empty()) return set;
+  const std::size_t all = set.train.size();
   hold_out(source.validation_share, set);
   tell(
       fmt::format("{}: {} of {} rows, drawn, are kept for tests (data.validation_share = {}); data.test_path "
                   "names a file of them\n",
-                  files.train, set.test.size(), train.rows.size(), source.validation_share));
+                  files.train, set.test.size(), all, source.validation_share));
   return set;
 }
 

@@ -12,6 +12,9 @@ namespace lpmm {
 // Where in a row what is, from 0. Without a second sentence there are no pairs.
 struct SentenceColumns {
   int first, second, answer;
+  int list = -1;               // of Table::lists: in place of `answer`, all classes of an example
+  std::vector<int> each = {};  // in place of it too: columns of 1 and 0, each a class
+  std::string between = {};    // of several classes in `answer`; empty: there is one
 };
 
 // The rows as examples of a set whose classes are known. Throws RunError naming file and line for a row that
@@ -24,7 +27,9 @@ std::vector<SentenceExample> read_examples(const Table& table, const SentenceCol
 // drawn for it, the same for the same file, which standard error is told. Columns are those that
 // source.columns names, else by usual names: sentence, text, ...; sentence1 and sentence2, ...; label, ...;
 // score. Answers are numbers where their column is called score or they have fractions; else they are names
-// of classes, in order, numbered ones by their numbers. Columns that are not read are told of.
+// of classes, in order, numbered ones by their numbers. An example has several where they are a list, have
+// source.between between them, or are columns of 1 and 0. Columns that are not read are told of. Files of
+// words, and of lists of them, are own_words.h's.
 SentenceSet load_own_sentences(const SentenceSource& source);
 
 }  // namespace lpmm

@@ -14,28 +14,48 @@
 #include "lpmm/files/files.h"
 
 namespace lpmm {
+namespace {
+
+// That of a word is of its first id.
+constexpr std::int32_t kNotTold = -1;
+std::vector<std::int32_t> labels_of_ids(const std::vector<std::int32_t>& of_words,
+                                        const std::vector<std::size_t>& starts, std::size_t ids) {
+  std::vector<std::int32_t> labels(ids, kNotTold);
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    if (starts[i] != PipelineTokenizer::kNoStart) labels[starts[i]] = of_words[i];
+  }
+  return labels;
+}
+
+const PipelineTokenizer* pipeline_of(const Tokenizer* tokenizer) {
+  if (const auto* pieces = dynamic_cast<const PipelineTokenizer*>(tokenizer)) return pieces;
+  throw UsageError(
+      "data.tokenizer: models of sentences read what a tokenizer.json or BERT's vocab.txt puts together; "
+      "name "
+      "one, or with train.init an imported model that has one");
+}
+
+std::int32_t best_of(std::span<const float> logits) {
+  return static_cast<std::int32_t>(std::ranges::max_element(logits) - logits.begin());
+}
+
+}  // namespace
 
 SentenceData::SentenceData(const SentenceSet& set, std::shared_ptr<const Tokenizer> tokenizer,
                            std::vector<int> lengths, bool apart)
     : name_(set.name),
       lengths_(std::move(lengths)),
-      is_number_(set.is_number),
+      tells_(set.tells),
       is_apart_(apart),
       class_names_(set.labels),
-      classes_(apart           ? 0
-               : set.is_number ? 1
-                               : static_cast<int>(set.labels.size())),
+      classes_(apart             ? 0
+               : set.is_number() ? 1
+                                 : static_cast<int>(set.labels.size())),
       metrics_(set.metrics) {
-  if (apart && !(set.has_pairs && set.is_number)) {
+  if (apart && !(set.has_pairs && set.is_number())) {
     throw UsageError(fmt::format("{}: only pairs with a score can be compared by their cosines", set.name));
   }
-  const auto* pieces = dynamic_cast<const PipelineTokenizer*>(tokenizer.get());
-  if (pieces == nullptr) {
-    throw UsageError(
-        "data.tokenizer: models of sentences read what a tokenizer.json or BERT's vocab.txt puts together; "
-        "name one, "
-        "or with train.init an imported model that has one");
-  }
+  const PipelineTokenizer* pieces = pipeline_of(tokenizer.get());
   const auto longest = static_cast<std::size_t>(lengths_.back());
   const bool as_pairs = set.has_pairs && !apart;
   const std::size_t around =
@@ -49,11 +69,15 @@ SentenceData::SentenceData(const SentenceSet& set, std::shared_ptr<const Tokeniz
     const auto add = [&](const SentenceExample& e, std::string_view first,
                          const std::optional<std::string_view>& second) {
       try {
-        Sentences put = pieces->encode_sentences(first, second, longest);
+        std::vector<std::size_t> starts;
+        const bool has_words = tells_ == Tells::kWords;
+        Sentences put = has_words ? pieces->encode_words(e.words, longest, starts)
+                                  : pieces->encode_sentences(first, second, longest);
         if (put.ids.empty()) throw UsageError("has no token");
         cut_ += put.is_cut ? 1 : 0;
         bytes_ += 8 * std::ssize(put.ids) + static_cast<std::int64_t>(sizeof(Example));
-        to.push_back({std::move(put.ids), std::move(put.types), e.label, e.score});
+        to.push_back({std::move(put.ids), std::move(put.types), e.label, e.score, e.labels});
+        if (has_words) to.back().labels = labels_of_ids(e.labels, starts, to.back().ids.size());
       } catch (const UsageError& why) {
         throw RunError(fmt::format("{}: line {}{}: {}", name_, e.line,
                                    &to == &test_ && !train_.empty() ? " of the test file" : "", why.what()));
@@ -78,7 +102,13 @@ SentenceData SentenceData::numbered(std::vector<std::string> names,
   SentenceData other = *this;
   other.class_names_ = std::move(names);
   for (auto* examples : {&other.train_, &other.test_}) {
-    for (Example& e : *examples) e.label = places[static_cast<std::size_t>(e.label)];
+    const auto move = [&](std::int32_t& label) {
+      if (label >= 0) label = places[static_cast<std::size_t>(label)];
+    };
+    for (Example& e : *examples) {
+      move(e.label);
+      std::ranges::for_each(e.labels, move);
+    }
   }
   return other;
 }
@@ -103,38 +133,63 @@ int SentenceData::longest() const {
   return LengthBatches::filled(lengths_, static_cast<int>(longest));
 }
 
-void SentenceData::fill(const std::vector<const Example*>& examples, int longest, Batch& out) const {
+void SentenceData::fill(const std::vector<const Example*>& examples, std::int64_t counted, int longest,
+                        Batch& out) const {
   out.count = std::ssize(examples);
   out.length = longest;
+  out.step_labels = 0;
   const auto length = static_cast<std::size_t>(out.length);
   out.tokens.assign(examples.size() * length, 0);
   out.types.assign(examples.size() * length, 0);
   out.lengths.clear();
   out.labels.clear();
   out.targets.clear();
+  if (tells_ == Tells::kWords) out.labels.assign(examples.size() * length, kNotTold);
   for (std::size_t i = 0; i < examples.size(); ++i) {
     const Example& e = *examples[i];
     std::ranges::copy(e.ids, out.tokens.begin() + static_cast<std::ptrdiff_t>(i * length));
     std::ranges::copy(e.types, out.types.begin() + static_cast<std::ptrdiff_t>(i * length));
     out.lengths.push_back(static_cast<std::int32_t>(e.ids.size()));
-    if (is_number_) {
-      out.targets.push_back(e.score);
-    } else {
+    if (static_cast<std::int64_t>(i) < counted) add_answers(e, i * length, out);
+  }
+}
+
+void SentenceData::add_answers(const Example& e, std::size_t place, Batch& out) const {
+  switch (tells_) {
+    case Tells::kClass:
       out.labels.push_back(e.label);
+      break;
+    case Tells::kNumber:
+      out.targets.push_back(e.score);
+      break;
+    case Tells::kClasses: {
+      const std::size_t first = out.targets.size();
+      out.targets.resize(first + static_cast<std::size_t>(classes_), 0.0F);
+      for (const std::int32_t label : e.labels) out.targets[first + static_cast<std::size_t>(label)] = 1;
+      break;
     }
+    case Tells::kWords:
+      std::ranges::copy(e.labels, out.labels.begin() + static_cast<std::ptrdiff_t>(place));
+      break;
   }
 }
 
 void SentenceData::make_batch(const BatchPlan& plan, std::int64_t epoch, std::int64_t index, int microbatch,
                               Batch& out) const {
   const LengthBatches::Filled whole = batches_->batch(plan, epoch, index);
-  const std::size_t count = static_cast<std::size_t>(plan.batch / plan.microbatches);
-  const std::size_t first = count * static_cast<std::size_t>(microbatch);
+  const auto [those, counted] = whole.part(plan, microbatch);
+  const auto of = [&](std::int32_t i) { return &train_[static_cast<std::size_t>(i)]; };
   std::vector<const Example*> examples;
-  for (std::size_t i = first; i < first + count; ++i) {
-    examples.push_back(&train_[static_cast<std::size_t>(whole.examples[i])]);
+  for (const std::int32_t i : those) examples.push_back(of(i));
+  fill(examples, counted, whole.length, out);
+  if (tells_ == Tells::kWords) {
+    const auto is_told = [](std::int32_t label) { return label >= 0; };
+    for (const std::int32_t i : whole.examples) {
+      out.step_labels += std::ranges::count_if(of(i)->labels, is_told);
+    }
+  } else if (std::ssize(whole.examples) < plan.batch) {
+    out.step_labels = std::ssize(whole.examples);
   }
-  fill(examples, whole.length, out);
 }
 
 void SentenceData::make_test_batch(std::int64_t first, std::int64_t count, Batch& out) const {
@@ -144,7 +199,19 @@ void SentenceData::make_test_batch(std::int64_t first, std::int64_t count, Batch
     examples.push_back(&test_[static_cast<std::size_t>(i)]);
     longest = std::max(longest, static_cast<int>(examples.back()->ids.size()));
   }
-  fill(examples, LengthBatches::filled(lengths_, longest), out);
+  fill(examples, count, LengthBatches::filled(lengths_, longest), out);
+}
+
+std::int64_t SentenceData::told_words(std::int64_t example) const {
+  return std::ranges::count_if(test_[static_cast<std::size_t>(example)].labels,
+                               [](std::int32_t label) { return label >= 0; });
+}
+
+std::int64_t SentenceData::test_items() const {
+  if (tells_ != Tells::kWords) return test_examples() / (is_apart_ ? 2 : 1);
+  std::int64_t words = 0;
+  for (std::int64_t i = 0; i < test_examples(); ++i) words += told_words(i);
+  return words;
 }
 
 std::uint32_t SentenceData::checksum() const {
@@ -153,42 +220,82 @@ std::uint32_t SentenceData::checksum() const {
     sum = crc32(std::as_bytes(std::span(e.ids)), sum);
     sum = crc32(std::as_bytes(std::span(&e.label, 1)), sum);
     sum = crc32(std::as_bytes(std::span(&e.score, 1)), sum);
+    if (!e.labels.empty()) sum = crc32(std::as_bytes(std::span(e.labels)), sum);
   }
   return sum;
+}
+
+// What a model tells of the test set, beside what is so.
+struct SentenceData::Answers {
+  std::vector<std::int32_t> classes, labels;  // of examples or of words
+  std::vector<double> numbers, scores;
+  std::vector<std::uint8_t> told, is;  // (examples, classes)
+  TagSequences told_tags, tags;        // of the words of each example
+};
+
+SentenceData::Answers SentenceData::answers(std::span<const float> outputs) const {
+  Answers out;
+  const auto classes = static_cast<std::size_t>(classes_);
+  std::size_t row = 0;
+  if (tells_ == Tells::kWords) {
+    for (const Example& e : test_) {
+      out.told_tags.emplace_back();
+      out.tags.emplace_back();
+      for (const std::int32_t label : e.labels) {
+        if (label < 0) continue;
+        out.labels.push_back(label);
+        out.classes.push_back(best_of(outputs.subspan(classes * row++, classes)));
+        out.told_tags.back().push_back(class_names_[static_cast<std::size_t>(out.classes.back())]);
+        out.tags.back().push_back(class_names_[static_cast<std::size_t>(label)]);
+      }
+    }
+    return out;
+  }
+  const std::size_t channels = outputs.size() / test_.size();
+  const auto output = [&](std::size_t i) { return outputs.subspan(i * channels, channels); };
+  for (std::size_t i = 0; i < test_.size(); i += is_apart_ ? 2 : 1) {
+    const Example& e = test_[i];
+    out.scores.push_back(e.score);
+    out.labels.push_back(e.label);
+    out.numbers.push_back(is_apart_ ? cosine(output(i), output(i + 1)) : output(i)[0]);
+    out.classes.push_back(best_of(output(i)));
+    if (tells_ != Tells::kClasses) continue;
+    out.is.resize(out.is.size() + classes);
+    for (const std::int32_t label : e.labels) out.is[i * classes + static_cast<std::size_t>(label)] = 1;
+    for (const float x : output(i)) out.told.push_back(x > 0 ? 1 : 0);
+  }
+  return out;
 }
 
 DataSource::Scores SentenceData::score(std::span<const float> outputs) const {
   // Outputs that are not finite cannot be ranked: every score is NaN then.
   const bool are_numbers = std::ranges::all_of(outputs, [](float x) { return std::isfinite(x); });
-  const std::size_t channels = outputs.size() / test_.size();
-  const auto output = [&](std::size_t i) { return outputs.subspan(i * channels, channels); };
-  std::vector<std::int32_t> classes, labels;
-  std::vector<double> numbers, scores;
-  for (std::size_t i = 0; i < test_.size(); i += is_apart_ ? 2 : 1) {
-    scores.push_back(test_[i].score);
-    labels.push_back(test_[i].label);
-    numbers.push_back(is_apart_ ? cosine(output(i), output(i + 1)) : output(i)[0]);
-    classes.push_back(static_cast<std::int32_t>(std::ranges::max_element(output(i)) - output(i).begin()));
-  }
+  const Answers a = answers(outputs);
+  const auto value_of = [&](Metric metric) {
+    switch (metric) {
+      case Metric::kAccuracy:
+        return accuracy(a.classes, a.labels);
+      case Metric::kMatthews:
+        return matthews(a.classes, a.labels);
+      case Metric::kF1:
+        return f1(a.classes, a.labels);
+      case Metric::kPearson:
+        return pearson(a.numbers, a.scores);
+      case Metric::kSpearman:
+        return spearman(a.numbers, a.scores);
+      case Metric::kMicroF1:
+        return micro_f1(a.told, a.is);
+      case Metric::kExactMatch:
+        return exact_match(a.told, a.is, static_cast<std::size_t>(classes_));
+      case Metric::kEntityF1:
+        return entity_f1(a.told_tags, a.tags);
+    }
+    return 0.0;
+  };
   Scores out;
   for (const Metric metric : metrics_) {
-    const auto value = [&] {
-      if (!are_numbers) return std::numeric_limits<double>::quiet_NaN();
-      switch (metric) {
-        case Metric::kAccuracy:
-          return accuracy(classes, labels);
-        case Metric::kMatthews:
-          return matthews(classes, labels);
-        case Metric::kF1:
-          return f1(classes, labels);
-        case Metric::kPearson:
-          return pearson(numbers, scores);
-        case Metric::kSpearman:
-          return spearman(numbers, scores);
-      }
-      return 0.0;
-    };
-    out.emplace_back(to_string(metric), value());
+    out.emplace_back(to_string(metric),
+                     are_numbers ? value_of(metric) : std::numeric_limits<double>::quiet_NaN());
   }
   return out;
 }

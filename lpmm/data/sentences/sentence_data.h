@@ -24,13 +24,16 @@ class SentenceData : public DataSource {
                bool apart = false);
 
   const std::string& name() const override { return name_; }
-  const char* unit() const override { return is_apart_ ? "pairs" : "sentences"; }
+  const char* unit() const override {
+    return is_apart_ ? "pairs" : tells_ == Tells::kWords ? "words" : "sentences";
+  }
   std::int64_t train_examples() const override { return std::ssize(train_); }
   std::int64_t test_examples() const override { return std::ssize(test_); }
   std::int64_t labels() const override { return 1; }
-  std::int64_t test_items() const override { return test_examples() / (is_apart_ ? 2 : 1); }
-  // By the set's metrics, with classes by their largest logit. Sentences apart: correlations of the cosines
-  // of the two with the scores.
+  std::int64_t test_items() const override;
+  // By the set's metrics, with classes by their largest logit, several by those above 0; of words by the
+  // logits of those that batches have labels for. Sentences apart: correlations of the cosines of the two
+  // with the scores.
   Scores score(std::span<const float> outputs) const override;
   bool has_scores() const override { return !test_.empty(); }
   void make_batch(const BatchPlan& plan, std::int64_t epoch, std::int64_t index, int microbatch,
@@ -44,7 +47,10 @@ class SentenceData : public DataSource {
   // reads none.
   void check_types(int known) const;
   int classes() const { return classes_; }  // 1: a number, 0: there is nothing to tell
-  int longest() const;                      // that batches are filled up to
+  Tells tells() const { return tells_; }
+  // How many words of a test example are told: the first ones, but for those without a token.
+  std::int64_t told_words(std::int64_t example) const;
+  int longest() const;  // that batches are filled up to
   std::int64_t bytes() const { return bytes_; }
   std::int64_t loading_bytes() const { return loading_bytes_; }  // of memory, while it was read
   std::int64_t cut() const { return cut_; }  // how many examples were longer than the longest length
@@ -55,12 +61,19 @@ class SentenceData : public DataSource {
     std::vector<std::int32_t> ids, types;
     std::int32_t label = 0;
     float score = 0;
+    std::vector<std::int32_t> labels =
+        {};  // the classes that it has, or that of each id, -1 where none is told
   };
-  void fill(const std::vector<const Example*>& examples, int length, Batch& out) const;
+  // Of the first `counted` examples what is to be told.
+  void fill(const std::vector<const Example*>& examples, std::int64_t counted, int length, Batch& out) const;
+  void add_answers(const Example& example, std::size_t place, Batch& out) const;
+  struct Answers;
+  Answers answers(std::span<const float> outputs) const;
 
   std::string name_;
   std::vector<int> lengths_;
-  bool is_number_, is_apart_;
+  Tells tells_;
+  bool is_apart_;
   std::vector<std::string> class_names_;
   int classes_;
   std::vector<Metric> metrics_;

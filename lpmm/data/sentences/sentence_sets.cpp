@@ -122,9 +122,33 @@ std::string_view to_string(Metric metric) {
 std::int64_t SentenceSet::bytes() const {
   std::size_t all = 0;
   for (const auto* examples : {&train, &test}) {
-    for (const SentenceExample& e : *examples) all += sizeof(e) + e.first.capacity() + e.second.capacity();
+    for (const SentenceExample& e : *examples) {
+      all +=
+          sizeof(e) + e.first.capacity() + e.second.capacity() + sizeof(std::int32_t) * e.labels.capacity();
+      for (const std::string& word : e.words) all += sizeof(word) + word.capacity();
+    }
   }
   return static_cast<std::int64_t>(all);
+}
+
+std::int32_t SentenceSet::class_of(const std::string& label,
+                                   const std::function<void(std::string_view why)>& refuse) const {
+  const auto at = std::ranges::find(labels, label);
+  if (at == labels.end()) {
+    constexpr std::size_t kShown = 20;
+    const auto some = std::span(labels).first(std::min(kShown, labels.size()));
+    refuse(fmt::format("has the label \"{}\", which is none of {}{}", label, fmt::join(some, ", "),
+                       labels.size() > kShown ? ", ..." : ""));
+  }
+  return static_cast<std::int32_t>(at - labels.begin());
+}
+
+void SentenceSet::tell_several() {
+  tells = Tells::kClasses;
+  metrics = {Metric::kMicroF1, Metric::kExactMatch};
+  for (auto* examples : {&train, &test}) {
+    for (SentenceExample& e : *examples) e.labels = {e.label};
+  }
 }
 
 const std::vector<NamedSentences>& named_sentence_sets() {
@@ -164,7 +188,7 @@ SentenceSet load_sentences(const SentenceSource& source) {
   }
   SentenceSet out;
   out.name = set;
-  out.is_number = task->is_number;
+  out.tells = task->is_number ? Tells::kNumber : Tells::kClass;
   out.labels = task->labels;
   out.metrics = task->metrics;
   out.has_pairs = !task->train.second.name.empty();

@@ -3,30 +3,53 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace lpmm {
 
-enum class Metric : std::uint8_t { kAccuracy, kMatthews, kF1, kPearson, kSpearman };
+enum class Metric : std::uint8_t {
+  kAccuracy,
+  kMatthews,
+  kF1,
+  kPearson,
+  kSpearman,
+  kMicroF1,
+  kExactMatch,
+  kEntityF1
+};
 std::string_view to_string(Metric metric);
 
-// One line. Where the set has no pairs, there is no second sentence. The answer is a class, or a number.
+// What is to be told: one class of an example, a number, all of the classes that it has, or a class of each
+// of its words.
+enum class Tells : std::uint8_t { kClass, kNumber, kClasses, kWords };
+
+// One line. Where the set has no pairs, there is no second sentence.
 struct SentenceExample {
   std::string first, second;
   std::int32_t label = 0;
   float score = 0;
-  std::int64_t line = 0;  // of the file, from 1, for messages
+  std::int64_t line = 0;                  // of the file, from 1, for messages
+  std::vector<std::int32_t> labels = {};  // the classes that it has, each once; or those of its words
+  std::vector<std::string> words = {};    // in place of a sentence
 };
 
 struct SentenceSet {
   std::string name = {};
-  bool has_pairs = false, is_number = false;
+  bool has_pairs = false;
+  Tells tells = Tells::kClass;
   std::vector<std::string> labels = {};  // of classes, in their order
   std::vector<Metric> metrics = {};      // the first is what the task is scored by
   std::vector<SentenceExample> train = {}, test = {};
   std::int64_t bytes() const;  // of all examples
+  bool is_number() const { return tells == Tells::kNumber; }
+  // That of a label; calls `refuse`, which throws, with what is wrong where it is none.
+  std::int32_t class_of(const std::string& label,
+                        const std::function<void(std::string_view why)>& refuse) const;
+  // Of one class each, the same with any number of them, which are one then.
+  void tell_several();
 };
 
 // A public set. Its files lie in `folder` below data_folder(), each as it is or as .gz.
@@ -51,8 +74,10 @@ struct SentenceSource {
   std::string path = {};                    // from here or from data_folder(); empty: the named set's own
   std::string test_file{kDevelopmentFile};  // or kTestFile
   std::string test_path = {};               // own sentences: the file to test on, in place of both
-  std::string columns = {};                 // own sentences: "TEXT,ANSWER" or "FIRST,SECOND,ANSWER"
-  double validation_share = 0.1;            // own sentences: drawn for tests where there is no file for them
+  // Own sentences: "TEXT,ANSWER" or "FIRST,SECOND,ANSWER"; an answer A+B+C is of columns with 1 or 0.
+  std::string columns = {};
+  double validation_share = 0.1;  // own sentences: drawn for tests where there is no file for them
+  std::string between = {};       // own sentences: what stands between several labels; empty: one
 };
 
 // Without a path kSentencesByPath is a set of nothing, for models that only embed. Throws RunError naming

@@ -84,8 +84,8 @@ std::int64_t PipelineTokenizer::least_rows() const {
   return std::int64_t{last} + 1;
 }
 
-void PipelineTokenizer::encode_words(std::string_view text, bool begins, Known& known, std::size_t& room,
-                                     std::vector<std::int32_t>& ids) const {
+void PipelineTokenizer::encode_part(std::string_view text, bool begins, Known& known, std::size_t& room,
+                                    std::vector<std::int32_t>& ids) const {
   std::vector<Word> words;
   if (!text.empty()) words = parts_.split({{std::string(text), begins}}, room);
   room -= std::min(room, bytes_of(words));
@@ -117,7 +117,7 @@ void PipelineTokenizer::encode_whole(std::string_view text, bool begins, Known& 
         if (part.token) {
           ids.push_back(*part.token);
         } else {
-          encode_words(part.text, begins, known, room_for_words, ids);
+          encode_part(part.text, begins, known, room_for_words, ids);
         }
         begins = false;
       }
@@ -148,6 +148,24 @@ Sentences PipelineTokenizer::encode_sentences(std::string_view first, std::optio
   std::optional<std::vector<std::int32_t>> other;
   if (second) other = encode(*second);
   return parts_.around.fill(encode(first), std::move(other), longest);
+}
+
+Sentences PipelineTokenizer::encode_words(std::span<const std::string> words, std::size_t longest,
+                                          std::vector<std::size_t>& starts) const {
+  std::vector<std::int32_t> ids;
+  starts.clear();
+  for (const std::string& word : words) {
+    const std::vector<std::int32_t> of_word = encode(" " + word);
+    starts.push_back(of_word.empty() ? kNoStart : ids.size());
+    ids.insert(ids.end(), of_word.begin(), of_word.end());
+  }
+  Sentences put = parts_.around.fill(ids, {}, longest);
+  const std::size_t around = parts_.around.fill({}, {}, 0).ids.size(), kept = put.ids.size() - around,
+                    before = parts_.around.before().size();
+  for (std::size_t& start : starts) {
+    if (start != kNoStart) start = start < kept ? start + before : kNoStart;
+  }
+  return put;
 }
 
 }  // namespace lpmm

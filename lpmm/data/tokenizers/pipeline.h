@@ -3,8 +3,10 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lpmm/data/tokenizer.h"
 #include "lpmm/data/tokenizers/added_tokens.h"
@@ -49,12 +51,18 @@ class PipelineTokenizer : public Tokenizer {
   Sentences encode_sentences(std::string_view first, std::optional<std::string_view> second = {},
                              std::size_t longest = 0) const;
 
+  // The same of a sentence whose words are given, each tokenized alone with a space before it. `starts` gets
+  // where the ids of each word begin, kNoStart for one that has none or was cut.
+  static constexpr std::size_t kNoStart = static_cast<std::size_t>(-1);
+  Sentences encode_words(std::span<const std::string> words, std::size_t longest,
+                         std::vector<std::size_t>& starts) const;
+
  private:
   std::string first_bytes(std::int32_t id) const override;
   struct Known;
   void encode_whole(std::string_view text, bool begins, Known& known, std::vector<std::int32_t>& ids) const;
-  void encode_words(std::string_view text, bool begins, Known& known, std::size_t& room,
-                    std::vector<std::int32_t>& ids) const;
+  void encode_part(std::string_view text, bool begins, Known& known, std::size_t& room,
+                   std::vector<std::int32_t>& ids) const;
 
   Pipeline parts_;
   std::vector<std::string> spellings_;  // of tokens, by id

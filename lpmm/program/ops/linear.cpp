@@ -207,11 +207,11 @@ class LinearOp : public Op {
 };
 
 Value flat_linear(ProgramBuilder& b, const std::string& name, Value x, int outputs, bool relu,
-                  TensorKind kind) {
+                  TensorKind kind, bool has_bias) {
   const double bound = 1 / std::sqrt(static_cast<double>(x.values()));
   const int weight =
       b.add_tensor(name + ".weight", {outputs, x.values()}, {InitialKind::kUniform, bound}, kind);
-  const int bias = b.add_tensor(name + ".bias", {outputs}, {InitialKind::kUniform, bound});
+  const int bias = has_bias ? b.add_tensor(name + ".bias", {outputs}, {InitialKind::kUniform, bound}) : -1;
   const Value y = b.add_value(1, 1, outputs);
   std::vector<int> kept{x.id};
   if (relu) kept.push_back(y.id);
@@ -224,11 +224,11 @@ Value flat_linear(ProgramBuilder& b, const std::string& name, Value x, int outpu
 }  // namespace
 
 Value linear(ProgramBuilder& b, const std::string& name, Value x, int outputs, bool relu) {
-  return flat_linear(b, name, x, outputs, relu, TensorKind::kHidden);
+  return flat_linear(b, name, x, outputs, relu, TensorKind::kHidden, true);
 }
 
-Value classifier(ProgramBuilder& b, const std::string& name, Value x, int classes) {
-  return flat_linear(b, name, x, classes, false, TensorKind::kHead);
+Value classifier(ProgramBuilder& b, const std::string& name, Value x, int classes, bool bias) {
+  return flat_linear(b, name, x, classes, false, TensorKind::kHead, bias);
 }
 
 Value projection(ProgramBuilder& b, const std::string& name, Value x, int outputs, double deviation,

@@ -11,7 +11,7 @@ namespace lpmm {
 // On flattened values. Tensors `name`.weight (outputs, inputs) and .bias, uniform within 1 / sqrt(inputs).
 Value linear(ProgramBuilder& b, const std::string& name, Value x, int outputs, bool relu);
 // The same as a last layer, without ReLU: its weight is a head (TensorKind).
-Value classifier(ProgramBuilder& b, const std::string& name, Value x, int classes);
+Value classifier(ProgramBuilder& b, const std::string& name, Value x, int classes, bool bias = true);
 // At every position. Tensors `name`.weight (outputs, channels), normal of that deviation, and, where there
 // is one, .bias, zero. `parts` are projections of as many outputs each, in one weight; those of queries, keys
 // and values have `heads` each.

@@ -19,8 +19,10 @@ class SentenceTask : public Task {
   void open(RunConfig& config, std::unique_ptr<Tokenizer> own, const ProgressCall&) override {
     tokenizer_ = configured_tokenizer(std::move(own), config.data.text);
     const TextOptions& text = config.data.text;
-    const SentenceSet set = load_sentences({config.data.set, text.path, config.data.test_file, text.test_path,
-                                            text.columns, text.validation_share});
+    SentenceSet set = load_sentences({config.data.set, text.path, config.data.test_file, text.test_path,
+                                      text.columns, text.validation_share, text.labels_between});
+    const bool has_several = config.model.has(kMultiLabel) && config.model.flag(kMultiLabel);
+    if (has_several && set.tells == Tells::kClass) set.tell_several();
     data_ = std::make_shared<const SentenceData>(set, tokenizer_, filled_lengths(config.model.length),
                                                  config.data.cosine);
     if (data_->cut() > 0) {
@@ -31,7 +33,8 @@ class SentenceTask : public Task {
   }
   void fit(ModelConfig& model) const override {
     model.classes = data_->classes();
-    data_->check_types(model.integer(kTypes));
+    if (model.classes > 0) fit_head(model);
+    if (model.has(kTypes)) data_->check_types(model.integer(kTypes));
     fit_vocabulary(*tokenizer_, data_->name(), model);
   }
   DataSize size() const override { return size_of_filled(*data_); }
@@ -49,6 +52,26 @@ class SentenceTask : public Task {
   std::vector<std::string> class_names() const override { return data_->class_names(); }
 
  private:
+  // The head tells what the data has.
+  void fit_head(ModelConfig& model) const {
+    const bool has_words = data_->tells() == Tells::kWords, has_several = data_->tells() == Tells::kClasses;
+    if (model.has(kOfWords) && model.flag(kOfWords) && !has_words) {
+      throw UsageError(fmt::format(
+          "model.{0} = true tells the label of every word, but the data of {1} has labels of whole texts; "
+          "with --set model.{0}=false a new head tells those",
+          kOfWords, data_->name()));
+    }
+    for (const auto& [key, value] : {std::pair{kOfWords, has_words}, {kMultiLabel, has_several}}) {
+      if (model.has(key)) {
+        model.set(key, value);
+      } else if (value) {
+        throw UsageError(fmt::format("a {} has no head that tells {}, as {} asks for", model.name,
+                                     has_words ? "the labels of words" : "several labels of a text",
+                                     data_->name()));
+      }
+    }
+  }
+
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::shared_ptr<const SentenceData> data_;
 };

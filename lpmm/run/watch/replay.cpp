@@ -81,7 +81,9 @@ void Replay::State::begin(std::int64_t step) {
     const std::string path = folder.checkpoints / checkpoint_name(step);
     check_same_data(checkpoint_run(path), setup, path);
     const Json saved = load_checkpoint(path, config.model.name, *memory, *buffers);
-    window = parse_state(saved, config, steps_per_epoch(*data, config.train.batch), path).window;
+    window =
+        parse_state(saved, config, steps_per_epoch(*data, config.train.batch, config.data.keeps_last), path)
+            .window;
     return;
   }
   set_initial_parameters(config, model, *memory, *buffers, setup.class_names);
@@ -118,8 +120,9 @@ std::vector<ReplayedStep> Replay::go(const ReplayPlan& plan, const ProgressCall&
   State& s = *state_;
   s.begin(plan.from);
   const RunConfig& c = s.config;
-  const std::int64_t per_epoch = steps_per_epoch(*s.data, c.train.batch);
-  Prefetcher batches(*s.data, {c.train.seed, c.train.batch, c.train.microbatches, c.data.augment},
+  const std::int64_t per_epoch = steps_per_epoch(*s.data, c.train.batch, c.data.keeps_last);
+  Prefetcher batches(*s.data,
+                     {c.train.seed, c.train.batch, c.train.microbatches, c.data.augment, c.data.keeps_last},
                      plan.from / per_epoch, plan.from % per_epoch);
   std::vector<ReplayedStep> steps;
   std::optional<ElementWatch> elements;

@@ -71,7 +71,7 @@ TEST_F(SentencesTest, AFolderSaysWhatItHolds) {
   write("dev.tsv", "sentence1\tsentence2\tlabel\na\tb\tno\n");
   const SentenceSet set = load();
   EXPECT_TRUE(set.has_pairs);
-  EXPECT_FALSE(set.is_number);
+  EXPECT_FALSE(set.is_number());
   EXPECT_EQ(set.labels, (std::vector<std::string>{"no", "yes"}));
   ASSERT_EQ(set.train.size(), 3U);
   EXPECT_EQ(set.train[1].first, "d");
@@ -84,7 +84,7 @@ TEST_F(SentencesTest, AFolderSaysWhatItHolds) {
   EXPECT_EQ(load().metrics, (std::vector<Metric>{Metric::kAccuracy}));
   write("train.tsv", "score\tsentence\n0.5\ta\n-2e1\tb\n");
   write("dev.tsv", "score\tsentence\n1\ta\n");
-  EXPECT_TRUE(load().is_number);
+  EXPECT_TRUE(load().is_number());
   EXPECT_EQ(load().train[1].score, -20);
   EXPECT_EQ(load().metrics, (std::vector<Metric>{Metric::kSpearman, Metric::kPearson}));
 }
@@ -133,7 +133,7 @@ TEST_F(SentencesTest, ATableOfOnesOwnIsRead) {
   write("train.csv", "premise,hypothesis,label\na,b,0.5\nc,d,1\n");
   write("validation.tsv", "label\tpremise\thypothesis\n0\te\tf\n");
   const SentenceSet pairs = load();
-  EXPECT_TRUE(pairs.has_pairs && pairs.is_number);
+  EXPECT_TRUE(pairs.has_pairs && pairs.is_number());
   EXPECT_EQ(pairs.test[0].second, "f");
   // A test set beside it, asked for.
   expect_said([&] { load_sentences({"sentences", folder_.path(), "test"}); }, "has no test (.tsv");
@@ -272,7 +272,8 @@ TEST_F(SentencesTest, AnEpochTakesEveryExampleOnce) {
 }
 
 TEST_F(SentencesTest, ScoresComeFromOutputs) {
-  SentenceSet set{.name = "pairs", .has_pairs = true, .is_number = true, .metrics = {Metric::kSpearman}};
+  SentenceSet set{
+      .name = "pairs", .has_pairs = true, .tells = Tells::kNumber, .metrics = {Metric::kSpearman}};
   set.train = set.test = {{"a", "b", 0, 0.1F}, {"c", "d", 0, 0.9F}, {"e", "f", 0, 0.5F}};
   const SentenceData told(set, letters(), {8}), apart(set, letters(), {8}, true);
   const std::vector<float> numbers{3, 9, 4}, embeddings{1, 0, 0, 1, 1, 0, 1, 0, 1, 0, 1, 1};

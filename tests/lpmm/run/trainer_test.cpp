@@ -26,6 +26,7 @@
 #include "lpmm/run/train_step.h"
 #include "models/families.h"
 #include "tests/lpmm/run/tiny_model.h"
+#include "tests/lpmm/said.h"
 #include "tests/lpmm/scratch.h"
 #include "tests/sanitized.h"
 
@@ -219,6 +220,35 @@ TEST(Trainer, ResumesPercentileClippingWithTheSameBytes) {
 TEST(Trainer, ResumesMuonWithTheSameBytes) {
   expect_same_bytes_after_any_stop({"optimizer.rule=muon", "optimizer.nesterov=false",
                                     "optimizer.clip_norm=0", "memory.accumulator=momentum"});
+}
+
+// Three steps an epoch, the third of 16 examples: the first part of it is not full, the second has none.
+TEST(Trainer, ResumesAroundTheLastBatchOfAnEpochWithTheSameBytes) {
+  const Scratch scratch;
+  const std::vector<std::string> settings = {"data.last_batch=keep", "train.batch=40", "train.steps=7"};
+  const RunConfig config = tiny_config(settings);
+  const auto setup = open_data(config);
+  const auto model = make_model(setup.config);
+  const std::string whole = scratch / "whole";
+  train(setup, *model, {whole, false, true});
+  EXPECT_NE(story(whole).find("\"step\":7,\"epoch\":2,"), std::string::npos);  // the first of the third epoch
+  for (const int stop : {2, 3, 4}) {
+    const std::string part = scratch / std::to_string(stop);
+    copy_folder(whole, part);
+    for (int later = stop + 1; later <= 7; ++later) {
+      fs::remove_all(fmt::format("{}/checkpoints/step_{:08}", part, later));
+    }
+    const std::string log = read_text(part + "/log.jsonl", 1 << 20);
+    write_text(part + "/log.jsonl", log.substr(0, log.rfind("{\"type\"") + 20));
+    train(setup, *model, {part, true, true});
+    EXPECT_TRUE(story(part) == story(whole)) << stop;
+    EXPECT_TRUE(model_bytes(part, 7) == model_bytes(whole, 7)) << stop;
+  }
+  // Statistics of a batch would be of what fills it up, too.
+  const std::string refused = said([&] { run(scratch / "refused", config); });
+  EXPECT_NE(refused.find("data.last_batch = keep: mlp normalizes by the statistics"), std::string::npos)
+      << refused;
+  run(scratch / "whole batches", tiny_config({"data.last_batch=keep", "train.batch=16", "train.steps=1"}));
 }
 
 TEST(Trainer, ResumesFromNothing) {

@@ -56,7 +56,7 @@ class TokenLossOp : public Op {
     const Forward f = lay_out_forward(pieces);
     Device& device = run.device;
     const std::int64_t rows = run.batch.count * length_;
-    run.labels = check_labels(run.batch, rows, weight_.rows(), may_lack_);
+    run.labels = check_labels(run.batch, rows, weight_.rows(), may_lack_ || run.batch.step_labels > 0);
     const std::int32_t* labels = on_device(device, run.batch.labels.data(), rows, f.labels);
     kernels::SoftmaxArgs args{.shape = shape_of(rows),
                               .labels = labels,
@@ -69,6 +69,7 @@ class TokenLossOp : public Op {
       multiply(run, data(run, inputs[0]), rows, first, columns, f.panel, f.logits, f.matmul);
       args.first = first;
       args.columns = columns;
+      hand_out_panel(run, first, columns, f.logits);
       device.softmax_scan(args);
     });
     device.softmax_finish(args);
@@ -155,7 +156,7 @@ class TokenLossOp : public Op {
   // The weight of one label's loss in the mean of its microbatch; microbatches are averaged.
   float scale_of(const RunState& run) const {
     const std::int64_t counted = run.batch.step_labels;
-    if (!may_lack_ || counted == 0) return 1.0F / static_cast<float>(rows_);
+    if (counted == 0) return 1.0F / static_cast<float>(rows_);
     return static_cast<float>(run.memory.microbatches()) / static_cast<float>(counted);
   }
   std::vector<ProgramPlan::Embedding> gathered() const {
@@ -230,6 +231,21 @@ class TokenLossOp : public Op {
         std::copy_n(panel.data() + r * columns, columns, state.logits.data() + r * vocabulary + first);
       }
     });
+  }
+
+  // The logits of rows with a label, (those rows, all columns).
+  void hand_out_panel(RunState& run, std::int64_t first, std::int64_t columns, const Logits& logits) const {
+    if (run.outputs == nullptr) return;
+    const std::vector<std::int32_t>& labels = run.batch.labels;
+    run.outputs->resize(static_cast<std::size_t>(run.labels * weight_.rows()));
+    std::vector<float> panel(labels.size() * static_cast<std::size_t>(columns));
+    run.device.download(panel.data(), logits.values, 4 * std::ssize(panel));
+    float* to = run.outputs->data() + first;
+    for (std::int64_t r = 0; r < std::ssize(labels); ++r) {
+      if (labels[static_cast<std::size_t>(r)] < 0) continue;
+      std::copy_n(panel.data() + r * columns, columns, to);
+      to += weight_.rows();
+    }
   }
 
   Logits logits_room(Pieces& p) const {
@@ -310,6 +326,14 @@ void token_loss(ProgramBuilder& b, const std::string& name, Value x, int vocabul
 void tied_token_loss(ProgramBuilder& b, const std::string& embedding, Value x,
                      const TokenLossConfig& config) {
   add_loss(b, x, b.find_tensor(embedding + ".weight"), config);
+}
+
+void position_loss(ProgramBuilder& b, const std::string& name, Value x, int classes, double deviation,
+                   double smoothing) {
+  add_loss(b, x,
+           b.add_tensor(name + ".weight", {classes, x.channels}, {InitialKind::kNormal, deviation},
+                        TensorKind::kHead),
+           {.smoothing = smoothing, .bias = name + ".bias", .may_lack = true});
 }
 
 }  // namespace lpmm

@@ -23,4 +23,9 @@ void token_loss(ProgramBuilder& b, const std::string& name, Value x, int vocabul
 void tied_token_loss(ProgramBuilder& b, const std::string& embedding, Value x,
                      const TokenLossConfig& config = {});
 
+// The same of classes of positions: tensors `name`.weight (classes, channels), a head, and .bias. Negative
+// labels count for nothing (TokenLossConfig::may_lack); of the others the logits are what the model says.
+void position_loss(ProgramBuilder& b, const std::string& name, Value x, int classes, double deviation,
+                   double smoothing);
+
 }  // namespace lpmm

@@ -89,6 +89,18 @@ TEST_F(ClassifyImages, AgreesWithEvalOnTheFolderThatWasTrainedOn) {
   const auto packed = [&] { return std::distance(fs::directory_iterator(path("data/packed")), {}); };
   EXPECT_EQ(packed(), 1);
   EXPECT_NE(trained(path("photos"), "again").err.find("packed before"), std::string::npos);
+  const std::string setting = "data.path=" + path("photos");
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"bench", "train", tune(), "--set", setting, "--steps", "2", "--warm-up",
+                                 "1"},
+        {"advise", tune(), "--preset", "lpmm", "--set", setting, "--steps", "4"},
+        {"sweep", "--config", tune(), "--presets", "fp32,lpmm", "--set", setting, "--set", "train.steps=2",
+         "--out", path("sweep")}}) {
+    const Outcome out = lpmm(command);
+    EXPECT_EQ(out.code, 0) << out.err;
+    EXPECT_NE(out.err.find("packed before"), std::string::npos) << out.err;
+  }
+  EXPECT_EQ(packed(), 1);
   write("photos/train/cat/more.png", drawn(1, 14, 11, 3));
   trained(path("photos"), "other");
   EXPECT_EQ(packed(), 2);

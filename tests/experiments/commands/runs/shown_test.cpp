@@ -117,6 +117,8 @@ TEST_F(Shown, NoOutputReplacesAFileUnasked) {
         {"data", "tokenizer", "--train", "bpe", "--vocabulary", "14", path("text.txt"), "--output",
          path("a.model")},
         {"export", path("run"), "--out", path("a.safetensors")},
+        {"report", path("run"), "--out", path("a.html")},
+        {"plot", path("run"), "--csv", path("a.csv")},
         {"data", "pack-images", path("none"), path("a.images")}}) {
     const std::string output = write(fs::path(command.back()).filename().string(), kept);
     expect_failure(run_lpmm(command), 2, {output, "is there already", "--overwrite"});
@@ -129,6 +131,9 @@ TEST_F(Shown, NoOutputReplacesAFileUnasked) {
       EXPECT_NE(read_file(output), kept);
     }
   }
+  // What lpmm itself made there may come again.
+  EXPECT_EQ(run_lpmm({"report", path("run"), "--out", path("a.html")}).code, 0);
+  EXPECT_EQ(run_lpmm({"plot", path("run"), "--csv", path("a.csv")}).code, 0);
   fs::create_directory(path("hf"));
   std::vector<std::string> command = {"export", path("run"), "--hf", "--out", path("hf")};
   EXPECT_EQ(run_lpmm(command).code, 0);  // an empty folder holds nothing of anybody

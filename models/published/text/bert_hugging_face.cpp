@@ -34,7 +34,7 @@ bool is_left_out(std::string_view name) {
   return name.ends_with("embeddings.position_ids") || is_pretraining_head(name);
 }
 // RoBERTa's heads have no use for the pooler that some encoders were saved with.
-bool is_left_out_of_roberta(std::string_view name) {
+bool is_left_out_with_pooler(std::string_view name) {
   return is_left_out(name) || name.find("pooler.dense.") != std::string_view::npos;
 }
 // What TensorFlow called the weight and bias of a norm; the first published BERTs still do.
@@ -56,7 +56,7 @@ constexpr Kind kBert{
     "BertForSequenceClassification"};
 constexpr PublishedLayout kRobertaLayout{.model = "RoBERTa",
                                          .prefix = "roberta.",
-                                         .is_left_out = is_left_out_of_roberta,
+                                         .is_left_out = is_left_out_with_pooler,
                                          .older_name = older_name};
 constexpr std::string_view kRobertaClasses = "classifier.out_proj.weight";
 constexpr Kind kRoberta{"roberta", kRobertaLayout, kRobertaClasses, "RobertaModel",
@@ -77,6 +77,8 @@ constexpr Kind kDistilled{
     "hidden_dim",
     "activation"};
 constexpr const Kind* kKinds[] = {&kBert, &kRoberta, &kXlmRoberta, &kCamembert, &kDistilled};
+constexpr const char* kWordClasses = "classifier.weight";  // of a head that tells something of every word
+constexpr std::string_view kOfTokens = "ForTokenClassification";
 constexpr double kEpsilon = 1e-12;  // of norms, where no configuration says another: DistilBERT's never does
 
 // The kind of the published weights at `path`; null: none of these.
@@ -118,6 +120,24 @@ void read_roberta(const PublishedConfig& config, ModelConfig& model) {
   model.set(kContext, rows - first);
 }
 
+// Whether the head tells something of every word, not of sentences: config.json says so, or where it says
+// nothing the layer is absent that heads of sentences have in front.
+bool tells_of_words(const PublishedTensors& tensors, const PublishedConfig& config, const Kind& kind) {
+  if (tensors.find(kWordClasses).entry == nullptr) return false;
+  const Json said = config.has("architectures") ? config.json()["architectures"] : Json();
+  const bool is_said = said.is_array() && !said.empty() && said[0].is_string();
+  if (is_said && said[0].get<std::string>().ends_with(kOfTokens)) return true;
+  const bool has_layer = tensors.find("pooler.dense.weight", kind.layout.prefix).entry != nullptr ||
+                         tensors.find("pre_classifier.weight").entry != nullptr;
+  if (is_said && !has_layer) {
+    throw RunError(
+        fmt::format("{}: has a head without the layer in front that heads of sentences have; one of "
+                    "words is a {}{}",
+                    tensors.path(), kind.encoder.substr(0, kind.encoder.rfind("Model")), kOfTokens));
+  }
+  return !has_layer;
+}
+
 ModelConfig read_bert(const std::string& path) {
   const Kind& kind = *kind_at(path);
   const PublishedConfig config(PublishedConfig::beside(path));
@@ -139,29 +159,35 @@ ModelConfig read_bert(const std::string& path) {
   model.set("pooler", tensors.find("pooler.dense.weight", kind.layout.prefix).entry != nullptr);
   if (!is_distilled && !is_first) read_roberta(config, model);
   model.name = kind.type;
-  const SafetensorsEntry* head = tensors.find(std::string(kind.classes)).entry;
-  const bool tells_of_sentences = model.flag("pooler") || model.flag("dense_head") ||
-                                  tensors.find("pre_classifier.weight").entry != nullptr;
-  if (head != nullptr && !tells_of_sentences) {
-    throw RunError(fmt::format(
-        "{}: has a head but no pooler: it tells something of every token, not of sentences", tensors.path()));
+  const bool has_words = tells_of_words(tensors, config, kind);
+  const SafetensorsEntry* head = tensors.find(std::string(has_words ? kWordClasses : kind.classes)).entry;
+  model.set(kOfWords, has_words);
+  if (has_words) model.set("pooler", false);
+  read_head(config, head == nullptr || head->shape.empty() ? 0 : static_cast<int>(head->shape[0]), model);
+  if (has_words && (model.classes < 2 || model.flag(kMultiLabel))) {
+    throw RunError(fmt::format("{}: tells {} of every word, not one of several classes", tensors.path(),
+                               model.classes < 2 ? "a number" : "several classes"));
   }
-  config.expect("problem_type", {nullptr, "single_label_classification", "regression"});
-  model.classes = head == nullptr || head->shape.empty() ? 0 : static_cast<int>(head->shape[0]);
-  model.set("first_embeds", read_sentence_vector(published_folder(path)).of_first);
+  model.set("first_embeds", is_pooled(published_folder(path), PooledFrom::kFirst, kind.type));
   return model;
 }
 
-std::string remark_on_bert(const std::string& path, const ModelConfig&) {
+std::string remark_on_bert(const std::string& path, const ModelConfig& model) {
   const PublishedTensors tensors(path);
   const bool has_head = std::ranges::any_of(tensors.all(), [](const PublishedTensors::Place& place) {
     return is_pretraining_head(place.entry->name);
   });
+  const std::string_view prefix = kind_at(path)->layout.prefix;
+  if (model.flag(kOfWords) && tensors.find("pooler.dense.weight", prefix).entry != nullptr)
+    return "its pooler is left out, which a head of words does not use";
   return has_head ? "the heads that it was first trained with are left out" : "";
 }
 
 void load_bert(const std::string& path, ModelMemory& memory) {
-  load_published(PublishedTensors(path), kind_at(path)->layout, memory);
+  PublishedLayout layout = kind_at(path)->layout;
+  // Heads that tell something of words have no use for a pooler that some were saved with.
+  if (memory.find("pooler.dense.weight") < 0) layout.is_left_out = is_left_out_with_pooler;
+  load_published(PublishedTensors(path), layout, memory);
 }
 
 void save_bert(const WeightSource& weights, const ModelConfig& config, const std::string& folder,
@@ -178,7 +204,8 @@ void save_bert(const WeightSource& weights, const ModelConfig& config, const std
   // A configuration does not say how many classes there are: its data does.
   m.classes = 0;
   for (const TensorInfo& t : weights.infos()) {
-    if (t.name == kind.classes) m.classes = static_cast<int>(t.shape.at(0));
+    if (t.name == (m.flag(kOfWords) ? kWordClasses : kind.classes))
+      m.classes = static_cast<int>(t.shape.at(0));
   }
   if (&kind == &kDistilled && (m.integer(kTypes) > 0 || m.number("epsilon") != kEpsilon)) {
     throw UsageError(
@@ -186,14 +213,20 @@ void save_bert(const WeightSource& weights, const ModelConfig& config, const std
                     "export without --hf",
                     weights.path(), m.integer(kTypes), m.number("epsilon"), kEpsilon));
   }
-  if (&kind == &kBert && m.classes > 0 && !m.flag("pooler")) {
+  const bool has_words = m.flag(kOfWords) && m.classes > 0;
+  if (&kind == &kBert && m.classes > 0 && !has_words && !m.flag("pooler")) {
     throw UsageError(
         fmt::format("{}: has a head without a pooler (model.pooler), for which Hugging Face's BERT has no "
                     "place; export without --hf",
                     weights.path()));
   }
   PublishedLayout layout = kind.layout;
-  Json written = {{"architectures", {m.classes > 0 ? kind.classifier : kind.encoder}},
+  const std::string of_words =
+      fmt::format("{}{}", kind.encoder.substr(0, kind.encoder.rfind("Model")), kOfTokens);
+  Json written = {{"architectures",
+                   {has_words       ? of_words
+                    : m.classes > 0 ? kind.classifier
+                                    : kind.encoder}},
                   {"model_type", kind.type},
                   {kind.layers, m.integer("layers")},
                   {kind.heads, m.integer("heads")},
@@ -209,8 +242,7 @@ void save_bert(const WeightSource& weights, const ModelConfig& config, const std
   }
   if (first > 0) written["pad_token_id"] = first - 1;
   if (m.classes > 0) {
-    written["num_labels"] = m.classes;
-    add_id2label(weights.facts(), m.classes, written);
+    add_head(weights.facts(), m, written);
     layout.is_behind_prefix = is_of_encoder;
   }
   save_published(weights, layout, written, folder, device);

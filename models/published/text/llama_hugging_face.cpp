@@ -4,12 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "lpmm/base/error.h"
 #include "models/families.h"
+#include "models/published/facts.h"
 #include "models/published/folder.h"
 #include "models/published/published.h"
+#include "models/published/sentences.h"
+#include "models/published/table.h"
 
 namespace lpmm {
 namespace {
@@ -17,15 +21,29 @@ namespace {
 constexpr PublishedLayout kLayout{.model = "Llama", .is_left_out = [](std::string_view name) {
                                     return name == "lm_head.weight" || name.ends_with(".rotary_emb.inv_freq");
                                   }};
-// A kind of config.json, and which keys of biases it has.
+// Models of sentences call their tensors without "model." where there is no head.
+constexpr std::string_view kModel = "model.", kHead = "score.";
+bool is_of_model(std::string_view name) {
+  return !name.starts_with(kHead);
+}
+constexpr PublishedLayout kSentenceLayout{
+    .model = "Llama",
+    .prefix = kModel,
+    .is_left_out = kLayout.is_left_out,
+    .parts = [](const std::string& name) {
+      return std::vector{name.starts_with(kModel) ? name.substr(kModel.size()) : name};
+    }};
+// A kind of config.json, what its architectures begin with, which keys of biases it has, and the token that
+// its library fills texts up with where the file does not say one; -1: none.
 struct Kind {
   std::string_view type, architecture;
   bool attention_bias = false, mlp_bias = false;
+  int pad = -1;
 };
-constexpr Kind kLlama{"llama", "LlamaForCausalLM", true, true}, kQwen2{"qwen2", "Qwen2ForCausalLM"},
-    kQwen3{"qwen3", "Qwen3ForCausalLM", true}, kSmol{"smollm3", "SmolLM3ForCausalLM", true, true},
-    kMistral{"mistral", "MistralForCausalLM"}, kPhi3{"phi3", "Phi3ForCausalLM"},
-    kOlmo2{"olmo2", "Olmo2ForCausalLM", true}, kGranite{"granite", "GraniteForCausalLM", true, true};
+constexpr Kind kLlama{"llama", "Llama", true, true}, kQwen2{"qwen2", "Qwen2"}, kQwen3{"qwen3", "Qwen3", true},
+    kSmol{"smollm3", "SmolLM3", true, true, 128004}, kMistral{"mistral", "Mistral"},
+    kPhi3{"phi3", "Phi3", false, false, 32000}, kOlmo2{"olmo2", "Olmo2", true, false, 1},
+    kGranite{"granite", "Granite", true, true};
 constexpr const Kind* kKinds[] = {&kLlama, &kQwen2, &kQwen3, &kSmol, &kMistral, &kPhi3, &kOlmo2, &kGranite};
 constexpr std::string_view kRopeLayers = "no_rope_layers", kEvery = "no_rope_layer_interval";
 constexpr std::string_view kWindow = "sliding_window", kActivation = "hidden_act",
@@ -49,8 +67,15 @@ const Kind* llama_at(const std::string& path) {
   return at == std::end(kKinds) ? nullptr : *at;
 }
 
+// With a head that tells something of a text, or with what says how its vector is made.
+bool is_of_sentences(const std::string& path) {
+  std::error_code error;
+  return llama_at(path) != nullptr &&
+         (std::filesystem::exists(std::filesystem::path(published_folder(path)) / "modules.json", error) ||
+          has_published_tensors(path, {"score.weight"}));
+}
 bool is_llama(const std::string& path) {
-  return llama_at(path) != nullptr;
+  return llama_at(path) != nullptr && !is_of_sentences(path);
 }
 
 // How many of the last positions a Mistral or a Phi-3 attends to; 0: all. null says all, nothing 4,096 of a
@@ -134,19 +159,14 @@ void read_kind(const PublishedConfig& config, const Kind& kind, ModelConfig& mod
   if (&kind == &kSmol) read_nope(config, model);
   if (&kind != &kGranite) return;
   for (const Factor& factor : kFactors) model.set(factor.ours, config.positive(factor.theirs, 1));
-  model.set(kOurLogits, 1 / config.positive(kLogits, 1));
+  if (model.has(kOurLogits)) model.set(kOurLogits, 1 / config.positive(kLogits, 1));
 }
 
-ModelConfig read_llama(const std::string& path) {
+// A model of that family.
+ModelConfig read_sizes(const std::string& path, const char* family) {
   const Kind& kind = *llama_at(path);
   const PublishedConfig config(PublishedConfig::beside(path));
-  if (has_published_tensors(path, {"score.weight"})) {
-    throw RunError(
-        fmt::format("{}: is a classifier on a {} (score.weight), which is not here: take a model with "
-                    "lm_head, or a classifier on a bert or roberta",
-                    path, kind.type));
-  }
-  ModelConfig model = families().config("llama");
+  ModelConfig model = families().config(family);
   const std::int64_t heads = config.size("num_attention_heads");
   model.set("layers", config.size("num_hidden_layers"));
   model.set("heads", heads);
@@ -157,7 +177,7 @@ ModelConfig read_llama(const std::string& path) {
   model.set(kContext, config.size("max_position_embeddings"));
   model.set(kVocabulary, config.size("vocab_size"));
   model.set("epsilon", config.positive("rms_norm_eps", 1e-6));
-  model.set("tied", config.flag("tie_word_embeddings", false));
+  if (model.has("tied")) model.set("tied", config.flag("tie_word_embeddings", false));
   read_kind(config, kind, model);
   model.set("geglu", config.text(kActivation) == kGeglu);
   config.expect(kActivation, {"silu", "swish", kGeglu});
@@ -172,6 +192,37 @@ ModelConfig read_llama(const std::string& path) {
   return model;
 }
 
+ModelConfig read_llama(const std::string& path) {
+  return read_sizes(path, "llama");
+}
+
+// The token that texts are filled up with; -1: none is said, or none of a model's.
+int pad_token(const PublishedConfig& config, const Kind& kind) {
+  if (!config.json().contains(kPadToken)) return kind.pad;
+  if (!config.has(kPadToken) || config.json()[kPadToken] == -1) return -1;
+  constexpr std::int64_t kMost = 1 << 24;
+  const std::int64_t id = to_count(config.json()[kPadToken], fmt::format("{}: {}", config.path(), kPadToken));
+  if (id < kMost) return static_cast<int>(id);
+  throw RunError(fmt::format("{}: {} is {}, which is no token", config.path(), kPadToken, id));
+}
+
+ModelConfig read_llama_sentences(const std::string& path) {
+  const Kind& kind = *llama_at(path);
+  const PublishedConfig config(PublishedConfig::beside(path));
+  ModelConfig model = read_sizes(path, "llama-sentences");
+  const PublishedTensors tensors(path);
+  const SafetensorsEntry* head = tensors.find("score.weight").entry;
+  read_head(config, head == nullptr || head->shape.empty() ? 0 : static_cast<int>(head->shape[0]), model);
+  model.set("pad_token", pad_token(config, kind));
+  model.set("mean_embeds",
+            !is_pooled(published_folder(path), PooledFrom::kLast, kind.type) && model.classes == 0);
+  return model;
+}
+
+void load_llama_sentences(const std::string& path, ModelMemory& memory) {
+  load_published(PublishedTensors(path), kSentenceLayout, memory);
+}
+
 void load_llama(const std::string& path, ModelMemory& memory) {
   const PublishedTensors tensors(path);
   const bool is_tied = memory.find("lm_head.weight") < 0;
@@ -179,18 +230,19 @@ void load_llama(const std::string& path, ModelMemory& memory) {
   load_published(tensors, kLayout, memory);
 }
 
-// `kept`: of the model that it came from. Its dynamic scaling holds where nothing else does.
-Json rotary_of(const ModelConfig& model, const PublishedFacts& kept) {
-  const double factor = model.number("rope_factor");
-  if (factor == 1 && !kept.files.empty() && PublishedConfig::is_beside(kept.files)) {
-    const PublishedConfig config(PublishedConfig::beside(kept.files));
-    for (const char* key : {"rope_scaling", "rope_parameters"}) {
-      const Json said = config.has(key) ? config.json()[key] : Json();
-      if (said.is_object() &&
-          (said.value("rope_type", Json()) == kDynamic || said.value("type", Json()) == kDynamic))
-        return {{"rope_type", kDynamic}, {"factor", said.value("factor", Json(1.0))}};
-    }
+// What the model came with says of rotary positions: an object or null.
+Json kept_rotary(const PublishedFacts& kept) {
+  if (kept.files.empty() || !PublishedConfig::is_beside(kept.files)) return nullptr;
+  const PublishedConfig config(PublishedConfig::beside(kept.files));
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    if (config.has(key) && config.json()[key].is_object() && !config.json()[key].empty())
+      return config.json()[key];
   }
+  return nullptr;
+}
+
+Json scaling_of(const ModelConfig& model) {
+  const double factor = model.number("rope_factor");
   const bool is_yarn = model.flag("rope_yarn");
   if (factor == 1 && !is_yarn) return nullptr;
   Json scaling = {{"rope_type", "linear"}, {"factor", factor}};
@@ -203,10 +255,29 @@ Json rotary_of(const ModelConfig& model, const PublishedFacts& kept) {
   return scaling;
 }
 
+// The scaling, with what the model came with: its dynamic scaling holds where nothing else does, and keys
+// that lpmm does not know are kept.
+Json rotary_of(const ModelConfig& model, const PublishedFacts& facts, std::string_view type) {
+  Json scaling = scaling_of(model);
+  const Json kept = kept_rotary(facts);
+  if (!kept.is_object()) return scaling;
+  const bool is_dynamic =
+      kept.value("rope_type", Json()) == kDynamic || kept.value("type", Json()) == kDynamic;
+  if (scaling.is_null() && is_dynamic)
+    scaling = {{"rope_type", kDynamic}, {"factor", kept.value("factor", Json(1.0))}};
+  for (const auto& [name, value] : kept.items()) {
+    if (find_key(publisher_of("transformers"), type, fmt::format("rope_parameters.{}", name)) != nullptr)
+      continue;
+    if (scaling.is_null()) scaling = {{"rope_type", "default"}};
+    scaling[name] = value;
+  }
+  return scaling;
+}
+
 // The kind to export a model as, from what its layers have; `came_as`: the model_type that it came with.
 const Kind& kind_for(const ModelConfig& m, std::string_view came_as) {
   const bool is_scaled = m.number("embedding_scale") != 1 || m.number("residual_scale") != 1 ||
-                         m.number("attention_scale") != 0 || m.number(kOurLogits) != 1;
+                         m.number("attention_scale") != 0 || (m.has(kOurLogits) && m.number(kOurLogits) != 1);
   if (is_scaled) return kGranite;
   if (m.flag("joined")) return kPhi3;
   if (m.flag("norms_after")) return kOlmo2;
@@ -230,16 +301,14 @@ void add_kind(const ModelConfig& m, const Kind& kind, Json& written) {
   if (window > 0 || &kind == &kMistral) written[kWindow] = window > 0 ? Json(window) : Json();
   if (&kind != &kGranite) return;
   for (const Factor& factor : kFactors) written[factor.theirs] = m.number(factor.ours);
-  written[kLogits] = 1 / m.number(kOurLogits);
+  if (m.has(kOurLogits)) written[kLogits] = 1 / m.number(kOurLogits);
   const int given = m.integer("head_width"),
             width = given > 0 ? given : m.integer("embedding") / m.integer("heads");
   if (m.number("attention_scale") == 0) written["attention_multiplier"] = 1 / std::sqrt(width);
 }
 
-void save_llama(const WeightSource& weights, const ModelConfig& config, const std::string& folder,
-                Device& device) {
-  const ModelConfig m = complete(config);
-  const Kind& kind = kind_for(m, kept_type(weights.facts()));
+// What config.json says of both families.
+Json sizes_of(const WeightSource& weights, const ModelConfig& m, const Kind& kind) {
   if (m.number("rope_magnitude") != 1 && !m.flag("rope_yarn")) {
     throw UsageError(
         fmt::format("{}: model.rope_magnitude = {} without model.rope_yarn: there is no key for it in "
@@ -248,8 +317,7 @@ void save_llama(const WeightSource& weights, const ModelConfig& config, const st
   }
   const int heads = m.integer("heads"), kv_heads = m.integer("kv_heads"),
             head_width = m.integer("head_width");
-  Json written = {{"architectures", {kind.architecture}},
-                  {"model_type", kind.type},
+  Json written = {{"model_type", kind.type},
                   {"num_hidden_layers", m.integer("layers")},
                   {"num_attention_heads", heads},
                   {"num_key_value_heads", kv_heads > 0 ? kv_heads : heads},
@@ -259,15 +327,50 @@ void save_llama(const WeightSource& weights, const ModelConfig& config, const st
                   {"max_position_embeddings", m.integer(kContext)},
                   {"vocab_size", m.integer(kVocabulary)},
                   {"rope_theta", m.number("theta")},
-                  {"rope_scaling", rotary_of(m, weights.facts())},
+                  {"rope_scaling", rotary_of(m, weights.facts(), kind.type)},
                   {"rms_norm_eps", m.number("epsilon")},
-                  {"tie_word_embeddings", m.flag("tied")},
                   {kActivation, m.flag("geglu") ? kGeglu : "silu"},
                   {kBeginToken, nullptr},  // else transformers takes 1 and 2
                   {kEndToken, nullptr},
                   {"torch_dtype", "float32"}};
   add_kind(m, kind, written);
+  return written;
+}
+
+void save_llama(const WeightSource& weights, const ModelConfig& config, const std::string& folder,
+                Device& device) {
+  const ModelConfig m = complete(config);
+  const Kind& kind = kind_for(m, kept_type(weights.facts()));
+  Json written = sizes_of(weights, m, kind);
+  written["architectures"] = {fmt::format("{}ForCausalLM", kind.architecture)};
+  written["tie_word_embeddings"] = m.flag("tied");
   save_published(weights, kLayout, written, folder, device);
+}
+
+void save_llama_sentences(const WeightSource& weights, const ModelConfig& config, const std::string& folder,
+                          Device& device) {
+  ModelConfig m = complete(config);
+  const Kind& kind = kind_for(m, kept_type(weights.facts()));
+  // A configuration does not say how many classes there are: its data does.
+  m.classes = 0;
+  for (const TensorInfo& t : weights.infos()) {
+    if (t.name == "score.weight") m.classes = static_cast<int>(t.shape.at(0));
+  }
+  if (m.classes > 0 && &kind == &kGranite) {
+    throw UsageError(
+        fmt::format("{}: transformers has no classifier on a Granite; export without --hf", weights.path()));
+  }
+  Json written = sizes_of(weights, m, kind);
+  const int pad = m.integer("pad_token");
+  written[kPadToken] = pad >= 0 ? Json(pad) : Json();
+  written["architectures"] = {
+      fmt::format("{}{}", kind.architecture, m.classes > 0 ? "ForSequenceClassification" : "Model")};
+  PublishedLayout layout = kSentenceLayout;
+  if (m.classes > 0) {
+    add_head(weights.facts(), m, written);
+    layout.is_behind_prefix = is_of_model;
+  }
+  save_published(weights, layout, written, folder, device);
 }
 
 }  // namespace
@@ -281,6 +384,17 @@ const Published& llama_hugging_face() {
       .read = read_llama,
       .load = load_llama,
       .save = save_llama};
+  return kPublished;
+}
+
+const Published& llama_sentences_hugging_face() {
+  static constexpr Published kPublished{.by = "transformers",
+                                        .kinds = {},  // llama_hugging_face names them
+                                        .tokenizer = {},
+                                        .is_at = is_of_sentences,
+                                        .read = read_llama_sentences,
+                                        .load = load_llama_sentences,
+                                        .save = save_llama_sentences};
   return kPublished;
 }
 
