@@ -3,7 +3,7 @@
 # usage: bash tests/run.sh [STAGE...]
 #   style    layout, shell syntax, sizes           release  what users run, with CUDA where nvcc is found
 #   python   the module for Python, with packages from PyPI; with optimizers, where python3 has torch
-#   alone    each file compiles by itself; the newest first, for two minutes unless the stage is named
+#   alone    each file compiles by itself; the newest first, for a minute unless the stage is named
 #   arm      packed memory for ARM, under an emulator, where the compiler for it is installed
 #   asan     address and undefined behaviour      tsan     data races, on the tests that use threads
 #   tidy     clang-tidy; without being named it runs only where the others left time
@@ -35,7 +35,8 @@ build_and_test() {
   cmake --build "$folder" -j "$jobs" ${targets:+--target $targets} -- --quiet || { fail "$preset does not build; the compiler's first error above is the place"; return; }
   heading "$preset: test"
   rm -rf "$report" "$folder/reports"
-  ctest --test-dir "$folder" -j "$jobs" --output-on-failure --output-junit "$report" "$@" |
+  # One more than there are processors: some wait for files and processes.
+  ctest --test-dir "$folder" -j $((jobs + 1)) --output-on-failure --output-junit "$report" "$@" |
     grep -vE '^ *Start +[0-9]+: |[0-9]+/[0-9]+ Test .*   Passed '
   local counts
   read -r -a counts < <(python3 tests/count.py "$report" "$folder/reports")
@@ -85,7 +86,7 @@ for stage in $stages; do
       ;;
     alone)
       heading "alone"
-      limit=120
+      limit=60
       [ $# -eq 0 ] || limit=0
       python3 tests/alone.py --seconds "$limit" || fail "files that do not compile by themselves; add the includes that the lines above name"
       ;;

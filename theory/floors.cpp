@@ -1,5 +1,6 @@
 #include "theory/floors.h"
 
+#include <Eigen/LU>
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -3,7 +3,7 @@
 // and against packed runs. Values and steps share one unit (that of the parameter); variances are its square.
 #pragma once
 
-#include <Eigen/Dense>
+#include <Eigen/Core>
 #include <cstdint>
 
 #include "kernels/formats/codec.h"

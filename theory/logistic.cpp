@@ -1,5 +1,7 @@
 #include "theory/logistic.h"
 
+#include <Eigen/Cholesky>
+#include <Eigen/Eigenvalues>
 #include <cmath>
 #include <vector>
 

@@ -3,7 +3,7 @@
 // ModelMemory.
 #pragma once
 
-#include <Eigen/Dense>
+#include <Eigen/Core>
 #include <cstdint>
 #include <span>
 

@@ -8,8 +8,8 @@
 namespace lpmm {
 namespace {
 
-constexpr int kSide = 32;
-constexpr int kPixels = kSide * kSide;
+constexpr int kDrawnSide = 32;
+constexpr int kPixels = kDrawnSide * kDrawnSide;
 
 struct Stroke {
   float ax, ay, bx, by;
@@ -98,10 +98,10 @@ struct DistanceField {
   void add(const Stroke& s) {
     const float dx = s.bx - s.ax, dy = s.by - s.ay;
     const float inverse = 1.0F / (dx * dx + dy * dy + 1e-6F);
-    for (int y = 0; y < kSide; ++y) {
+    for (int y = 0; y < kDrawnSide; ++y) {
       const float py = static_cast<float>(y) - 15.5F - s.ay;
-      float* row = squared + y * kSide;
-      for (int x = 0; x < kSide; ++x) {
+      float* row = squared + y * kDrawnSide;
+      for (int x = 0; x < kDrawnSide; ++x) {
         const float px = static_cast<float>(x) - 15.5F - s.ax;
         float t = (px * dx + py * dy) * inverse;
         t = t < 0.0F ? 0.0F : t;
@@ -137,7 +137,7 @@ struct Canvas {
 
  private:
   static float paint(const Gradient& colour, int c, int p) {
-    const int x = p % kSide, y = p / kSide;
+    const int x = p % kDrawnSide, y = p / kDrawnSide;
     return colour.at(c, static_cast<float>(x) - 15.5F, static_cast<float>(y) - 15.5F);
   }
 };

@@ -282,7 +282,7 @@ TEST_F(Runs, ConversationsTrainTheSameOnTheDevice) {
 TEST_P(Devices, PackedBytesAreTheCpusAtEveryStep) {
   const auto presets = preset_names();
   const auto at = std::find(presets.begin(), presets.end(), GetParam()) - presets.begin();
-  if (kSanitized && at % 2 != 0) GTEST_SKIP() << "sanitizers see every other preset";
+  if (kSanitized && at % 4 != 0) GTEST_SKIP() << "sanitizers see every fourth preset";
   // Every preset with every rule, on one model each: CudaFused has the updates of all together.
   const char* const model = std::array{kMlp, kResNet, kGpt}[static_cast<std::size_t>(at) % 3];
   for (const char* optimizer : {kAdamW, kSgd, kMuon}) {
@@ -357,6 +357,7 @@ TEST_F(Runs, GradientsAppliedAtOnceTrainAsFp32AccumulatorsDo) {
     };
     CpuDevice cpu(2);
     for (const char* preset : {"lpmm", "lpmm-min"}) {
+      if (kSanitized && preset == std::string("lpmm")) continue;
       EXPECT_EQ(losses(cpu, preset, "none"), losses(cpu, preset, "fp32")) << model;
     }
     Checked emulated;
@@ -397,6 +398,7 @@ INSTANTIATE_TEST_SUITE_P(Gpu, RunsOn, testing::Values("cuda"), name_of_device);
 // A NaN in the second microbatch: nothing that is stored changes, and the next step goes on.
 TEST_P(RunsOn, NanInOneMicrobatchChangesNothing) {
   for (const char* preset : {"lpmm", "lpmm-nano"}) {
+    if (kSanitized && preset == std::string("lpmm")) continue;
     RunConfig config = config_of(kResNet, kSgd, preset, GetParam());
     const lpmm::Setup setup = open_data(config);
     const auto device = make_device(GetParam(), 2);
@@ -444,6 +446,7 @@ TEST_P(RunsOn, RunsGoOnFromTheCpusCheckpoints) {
     return read_text(out + "/checkpoints/step_00000003/model.safetensors", 1 << 28);
   };
   for (const char* model : {kMlp, kResNet, kGpt}) {
+    if (kSanitized && model != kMlp) continue;
     const auto run = [&](const std::string& out, const std::string& device, int steps, bool resume) {
       RunConfig config = config_of(model, kAdamW, "lpmm", device);
       config.train.steps = steps;

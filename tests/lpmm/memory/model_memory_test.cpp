@@ -20,6 +20,7 @@
 #include "tests/lpmm/memory/drawn_values.h"
 #include "tests/lpmm/memory/given.h"
 #include "tests/lpmm/said.h"
+#include "tests/sanitized.h"
 
 namespace lpmm {
 namespace {
@@ -442,6 +443,7 @@ TEST(ModelMemory, ErrorFeedbackOutlivesARateThatRises) {
 // Updates of a hundredth of a step: lost to nearest rounding, not where their errors come back. Up to half a
 // step times mu / (1 - mu) then waits in the momentum.
 TEST(ModelMemory, ErrorFeedbackSavesNearestRoundingFromUnderflow) {
+  if (kSanitized) GTEST_SKIP() << kReleaseOnly;
   const std::vector<TensorInfo> tensors = {{"w", {40, 50}}};
   CpuDevice device(1);
   for (const RuleName rule : {RuleName("sgd"), RuleName("adamw")}) {

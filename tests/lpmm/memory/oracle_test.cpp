@@ -107,9 +107,9 @@ Policy odd_policy(const char* p, const char* a, const char* m, const char* v, co
           {}};
 }
 
-// Under a sanitizer, where ways through the code count and not all their combinations: a third of them.
+// Under a sanitizer, where ways through the code count and not all their combinations: a sixth of them.
 bool is_left_out(int row, int column) {
-  return kSanitized && (row + column) % 3 != 0;
+  return kSanitized && (row + column) % 6 != 0;
 }
 
 TEST(Oracle, EveryPresetRuleAndMicrobatchCount) {
@@ -122,7 +122,8 @@ TEST(Oracle, EveryPresetRuleAndMicrobatchCount) {
       const RuleName rule = RuleName::find(name).value();
       ++rules;
       for (const int k : {1, 2, 4}) {
-        if (is_peer && k != 2) continue;  // microbatches are fp32's there
+        if (is_peer && k != 2) continue;                          // microbatches are fp32's there
+        if (k == ((presets + rules) % 2 == 0 ? 1 : 4)) continue;  // every preset and every rule has all three
         if (is_left_out(presets + rules, k)) continue;
         run_both(make_policy(preset), optimizer(rule, k == 4 ? 0.0 : 0.1), k, 1 + k % 3,
                  std::string(preset) + " rule " + std::string(rule.text()) + " K " + std::to_string(k));

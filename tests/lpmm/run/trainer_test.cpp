@@ -17,14 +17,16 @@
 #include "kernels/cpu.h"
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
+#include "lpmm/program/family.h"
 #include "lpmm/run/checkpoint.h"
+#include "lpmm/run/config.h"
 #include "lpmm/run/evaluate.h"
 #include "lpmm/run/log.h"
 #include "lpmm/run/run_folder.h"
 #include "lpmm/run/run_progress.h"
 #include "lpmm/run/setup.h"
+#include "lpmm/run/tasks/tasks.h"
 #include "lpmm/run/train_step.h"
-#include "models/families.h"
 #include "tests/lpmm/run/tiny_model.h"
 #include "tests/lpmm/said.h"
 #include "tests/lpmm/scratch.h"
@@ -34,6 +36,16 @@ namespace lpmm {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Configurations name a family, in whose place runs are given TinyModel. Those of models/ are not linked
+// where threads are watched.
+const FamilyList kTinyFamily = {
+    {{.name = "mlp",
+      .help = "a name",
+      .reads = &kImageTask,
+      .models = {{"mlp"}},
+      .settings = {{"hidden", std::vector<std::int64_t>{}, 1, 1 << 20, "widths"}}}},
+    "mlp"};
 
 RunConfig tiny_config(const std::vector<std::string>& settings = {}, const std::string& preset = "lpmm") {
   const std::string text = R"(
@@ -61,7 +73,7 @@ RunConfig tiny_config(const std::vector<std::string>& settings = {}, const std::
     every_steps = 2
     underflow_every_steps = 3
   )";
-  return parse_config(text, "tiny.toml", with_families({preset, "", settings}));
+  return parse_config(text, "tiny.toml", {preset, "", settings, &kTinyFamily});
 }
 
 TrainResult run(const std::string& out, const RunConfig& config, bool resume = false,
@@ -594,7 +606,7 @@ TEST(Trainer, LooksAtTheFolderAgainUnderTheLock) {
   };
   const std::string said = failure(out, tiny_config(), false, TinyModel(hooks));
   EXPECT_TRUE(says(said, {"holds a run already"})) << said;
-  EXPECT_EQ(load_config(out + "/config.toml", with_families()).train.seed, 2U);
+  EXPECT_EQ(load_config(out + "/config.toml", {.families = &kTinyFamily}).train.seed, 2U);
   EXPECT_EQ(read_log(out + "/log.jsonl").back()["type"], "summary");
 }
 
@@ -610,7 +622,7 @@ TEST(Trainer, NoticesAFlippedBitInTheConfig) {
   write_text(path, bad);
   const auto go_on = [&] {
     RunConfig config = load_config(
-        path, with_families({"", "", {"train.steps=14"}}));  // as `lpmm train RUN/config.toml` does
+        path, {"", "", {"train.steps=14"}, &kTinyFamily});  // as `lpmm train RUN/config.toml` does
     return failure(out, config, true);
   };
   std::string said = go_on();
@@ -618,7 +630,7 @@ TEST(Trainer, NoticesAFlippedBitInTheConfig) {
   // Edited on purpose: without the line it is taken, and sealed again.
   write_text(path, bad.substr(0, bad.rfind("# crc32")));
   EXPECT_EQ(go_on(), "");
-  EXPECT_EQ(load_config(path, with_families()).optimizer.learning_rate, 0.03);
+  EXPECT_EQ(load_config(path, {.families = &kTinyFamily}).optimizer.learning_rate, 0.03);
   EXPECT_TRUE(check_config_seal(path));
 }
 
