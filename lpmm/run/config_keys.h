@@ -131,14 +131,12 @@ void visit_data(Visitor& v, Config& c) {
       "train.SOURCE, train.TARGET, dev... conversations: a .jsonl, .json, .csv or .tsv, or a folder of them");
   v.text("test_path", c.data.text.test_path,
          "text, sentences, conversations: the file to test on, of pictures the folder of CLASS/ or the "
-         "table; empty: a part of "
-         "data.path, or for sentences the file that data.test_file names");
-  v.text("columns", c.data.text.columns,
-         "of a table: the columns to read, \"TEXT,LABEL\" or \"TEXT,TEXT,LABEL\", of pictures "
-         "\"FILE,LABEL\", of "
-         "conversations \"MESSAGES\", \"TEXT\" or \"QUESTION,ANSWER\"; empty: those of usual names, as text, "
-         "file "
-         "and label");
+         "table; empty: a part of data.path, or for sentences the file that data.test_file names");
+  v.text(
+      "columns", c.data.text.columns,
+      "of a table: the columns to read, \"TEXT,LABEL\" or \"TEXT,TEXT,LABEL\", of pictures \"FILE,LABEL\", "
+      "of conversations \"MESSAGES\", \"TEXT\" or \"QUESTION,ANSWER\"; empty: those of usual names, as "
+      "text, file and label");
   v.text(
       "labels_between", c.data.text.labels_between,
       "sentences that have any number of labels: what stands between them, as \";\"; empty: one label each "
@@ -157,8 +155,7 @@ void visit_data(Visitor& v, Config& c) {
             "text: each block of data.length tokens once per epoch, in place of windows drawn anywhere");
   v.integer("length", c.data.text.length, 0, 1 << 20,
             "text: tokens of a sequence; conversations: the same, which several of them fill; sentences: the "
-            "most that are read of one; pairs: the most that one "
-            "may have; 0: model.context");
+            "most that are read of one; pairs: the most that one may have; 0: model.context");
   v.choice("test_file", c.data.test_file,
            Choices<std::string>{{kDevelopmentFile, std::string(kDevelopmentFile)},
                                 {kTestFile, std::string(kTestFile)}},

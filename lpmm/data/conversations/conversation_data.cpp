@@ -70,12 +70,14 @@ ConversationData::ConversationData(std::string name, std::vector<Document> train
 
 void ConversationData::make_batch(const BatchPlan& plan, std::int64_t epoch, std::int64_t index,
                                   int microbatch, Batch& out) const {
-  const std::int64_t count = plan.batch / plan.microbatches;
+  const std::int64_t count = plan.examples(), all = train_examples();
   begin(out);
   for (std::int64_t i = 0; i < plan.batch; ++i) {
-    const std::int64_t sequence = drawn_order(plan.seed, epoch, train_examples(), index * plan.batch + i);
-    out.step_labels += train_.learnt(sequence);
-    if (i / count == microbatch) train_.append(sequence, out);
+    const std::int64_t place = index * plan.batch + i;
+    const bool counts = place < all;  // else the epoch ends within the batch, which is filled up
+    const std::int64_t sequence = drawn_order(plan.seed, epoch, all, std::min(place, all - 1));
+    if (counts) out.step_labels += train_.learnt(sequence);
+    if (i / count == microbatch) train_.append(sequence, out, counts);
   }
 }
 

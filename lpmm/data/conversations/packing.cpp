@@ -116,7 +116,7 @@ std::uint32_t PackedDocuments::checksum(std::uint32_t before) const {
   return crc32(std::as_bytes(std::span(learnt_)), crc32(std::as_bytes(std::span(ids_)), before));
 }
 
-void PackedDocuments::append(std::int64_t sequence, Batch& out) const {
+void PackedDocuments::append(std::int64_t sequence, Batch& out, bool counts) const {
   const std::size_t begin = out.tokens.size(), end = begin + length_;
   const auto at = static_cast<std::size_t>(sequence);
   std::size_t slot = begin;
@@ -134,7 +134,7 @@ void PackedDocuments::append(std::int64_t sequence, Batch& out) const {
               last = from + static_cast<std::size_t>(piece.slots);
          from < last; ++from, ++slot) {
       out.tokens[slot] = ids_[from];
-      if (learnt_[from + 1] != 0) out.labels[slot] = ids_[from + 1];
+      if (counts && learnt_[from + 1] != 0) out.labels[slot] = ids_[from + 1];
     }
   }
   begin_document(end - slot);

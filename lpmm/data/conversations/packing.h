@@ -52,8 +52,8 @@ class PackedDocuments {
   std::int64_t bytes() const;
   // Of tokens, marks and their order.
   std::uint32_t checksum(std::uint32_t before) const;
-  // Adds a sequence to tokens, labels, starts and count.
-  void append(std::int64_t sequence, Batch& out) const;
+  // Adds a sequence to tokens, labels, starts and count; without `counts` all its labels are of no token.
+  void append(std::int64_t sequence, Batch& out, bool counts = true) const;
 
  private:
   struct Piece {

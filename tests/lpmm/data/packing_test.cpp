@@ -157,6 +157,25 @@ TEST(ConversationData, CountsTheLabelsOfTheWholeStep) {
   EXPECT_GT(counted, 0);
 }
 
+TEST(ConversationData, AnEpochMayEndWithinABatch) {
+  const ConversationData data("drawn", some_documents(), {}, 0, 16, TooLong::kCut);
+  const BatchPlan plan{.seed = 1, .batch = 14, .microbatches = 2, .keeps_last = true};
+  const std::int64_t all = data.train_examples(), steps = steps_in(all, plan.batch, true);
+  ASSERT_NE(all % plan.batch, 0);
+  std::int64_t counted = 0, said = 0;
+  for (std::int64_t index = 0; index < steps; ++index) {
+    Batch batch;
+    for (int k = 0; k < 2; ++k) {
+      data.make_batch(plan, 0, index, k, batch);
+      EXPECT_EQ(batch.count, 7);
+      counted += std::ranges::count_if(batch.labels, [](std::int32_t label) { return label >= 0; });
+    }
+    said += batch.step_labels;
+  }
+  EXPECT_EQ(counted, said);
+  EXPECT_EQ(counted, data.learnt_labels());
+}
+
 TEST(ConversationData, KeepsAShareForTestsAlwaysTheSame) {
   const ConversationData data("drawn", some_documents(), {}, 0.2, 16, TooLong::kCut);
   EXPECT_EQ(data.test().counts().documents, 12);
