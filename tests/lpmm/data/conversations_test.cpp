@@ -93,6 +93,15 @@ TEST_F(ConversationsTest, WithoutGenerationBlocksPrefixesTell) {
       learnt(
           R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", "thinking": "t"}, {"role": "user", "content": "c"}, {"role": "assistant", "content": "d", "reasoning_content": "u"}]})"),
       "b</>|(u)d</>|");
+  // Calls between, which are rendered with their thoughts as long as they are the last ones.
+  template_ = chat::Template(std::string(kUnmarked).replace(std::string(kUnmarked).find("</>"), 3,
+                                                            "{{ m.tool_calls | tojson if m.tool_calls }}</>"),
+                             "T");
+  EXPECT_EQ(
+      learnt(
+          R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "", "thinking": "t", "tool_calls": [{"name": "f"}]}, {"role": "tool", "content": "7"}, {"role": "assistant", "content": "b", "thinking": "t"}, {"role": "user", "content": "c"}, {"role": "assistant", "content": "d"}]})"),
+      R"([{"type": "function", "function": {"name": "f"}}]</>|b</>|d</>|)");
+  template_ = chat::Template(kUnmarked, "T");
   options_.loss = "last";
   EXPECT_EQ(learnt(kTwoTurns), "d</>|");
   expect_refused(R"({"messages": [{"role": "assistant", "content": "b"}]})", "line 1: begins with an answer");
@@ -236,6 +245,11 @@ TEST_F(ConversationsTest, BuiltInTemplatesMarkTheirAnswers) {
       EXPECT_NE(text_of(kNumbers).find(other), std::string::npos) << name;
     }
   }
+  expect_refused(
+      R"({"text": "a"})"
+      "\n"
+      R"({"conversations": [{"from": "user", "value": "a"}, {"from": "function_call", "value": "{\"name\": \"f\"}"}]})",
+      "line 2: the template zephyr: line 1: the template refuses this: it has no place for tools");
   EXPECT_NE(said([] { find_template("chatlm", ""); }).find("did you mean chatml?"), std::string::npos);
 }
 
