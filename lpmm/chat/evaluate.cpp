@@ -18,7 +18,7 @@ Value undefined(std::string why) {
 
 [[noreturn]] void refuse(const std::string& sign, const Value& left, const Value& right) {
   const auto named = [](const Value& value) {
-    return value.is_undefined() ? *value.undefined().name : std::string(value.type());
+    return value.is_undefined() ? *value.undefined().name + " (undefined)" : std::string(value.type());
   };
   throw Problem(fmt::format("{} {} {} cannot be computed", named(left), sign, named(right)));
 }

@@ -102,7 +102,7 @@ class Parser : public ExpressionParser {
                                        "endwith", "endgeneration", "else", "elif"}) {
       if (name == end) fail(line, fmt::format("{} closes nothing", name));
     }
-    fail(line, fmt::format("{{% {} %}} is not supported in chat templates here", lpmm::shown(name)));
+    fail(line, fmt::format("the block {} is not supported in chat templates here", lpmm::shown(name)));
   }
 
   NodePointer if_block(int line) {

@@ -97,6 +97,12 @@ constexpr Named kTemplates[] = {{"chatml", R"({% for m in messages %}
 {%- endfor %}
 {% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %})"}};
 
+// Templates of names have no place for tools, and must not leave them out in silence.
+constexpr std::string_view kNoTools =
+    "{% for m in messages %}{% if tools or m.tool_calls %}{{ raise_exception('it has no place for tools; "
+    "take a "
+    "model whose own template has, or leave them out') }}{% endif %}{% endfor %}";
+
 bool is_file(const fs::path& path) {
   std::error_code error;
   return fs::is_regular_file(path, error);
@@ -165,8 +171,8 @@ std::optional<chat::Template> find_template(const std::string& named, const std:
   if (named.empty()) return template_in(folder);
   const auto* at = std::ranges::find(kTemplates, named, &Named::name);
   if (at != std::end(kTemplates)) {
-    return chat::Template(std::string(at->source), fmt::format("the template {}", named),
-                          special_tokens(folder));
+    return chat::Template(std::string(kNoTools) + std::string(at->source),
+                          fmt::format("the template {}", named), special_tokens(folder));
   }
   if (is_file(named)) return from_file(named, folder);
   std::error_code error;

@@ -17,10 +17,11 @@ std::size_t common_begin(std::string_view a, std::string_view b) {
   return static_cast<std::size_t>(end - a.begin());
 }
 
-std::size_t common_end(std::string_view a, std::string_view b) {
+// What both end with.
+std::string_view common_end(std::string_view a, std::string_view b) {
   std::size_t count = 0;
   while (count < std::min(a.size(), b.size()) && a[a.size() - 1 - count] == b[b.size() - 1 - count]) ++count;
-  return count;
+  return a.substr(a.size() - count);
 }
 
 // Renders the first messages of a conversation.
@@ -44,30 +45,29 @@ class Prefixes {
   std::pair<std::size_t, std::size_t> span(const std::string& whole, std::size_t at) const {
     if (at == 0) throw RunError("begins with an answer, before which the model is told nothing");
     const std::string before = render(first(at), true).text, with = render(first(at + 1)).text;
-    const std::size_t begin = common_begin(whole, before);
-    const std::size_t end = whole.starts_with(with) ? with.size() : end_by_change(whole, with, at);
-    if (begin <= end) return {begin, end};
+    if (whole.starts_with(before) && whole.starts_with(with) && before.size() <= with.size()) {
+      return {before.size(), with.size()};
+    }
+    // A template that leaves out what was thought earlier renders an answer otherwise as the last message
+    // than before another one. So the answer is changed, and what stays the same around it is found.
+    const std::string other = render(changed(conversation_.messages, at)).text;
+    const std::string_view tail = common_end(with, render(changed(first(at + 1), at)).text);
+    const std::size_t begin = whole.starts_with(before) ? before.size() : common_begin(whole, other);
+    const std::size_t same = whole.size() - common_end(whole, other).size();
+    const std::size_t end = same + common_begin(std::string_view(whole).substr(same), tail);
+    if (begin <= end && whole != other) return {begin, end};
     throw RunError(
-        fmt::format("the template does not show where the answer in message {} ends; data.loss = \"all\" "
+        fmt::format("the template does not show where the answer in message {} is; data.loss = \"all\" "
                     "needs no answers",
                     at + 1));
   }
 
  private:
-  // A template that leaves out what was thought earlier renders an answer otherwise as the last message than
-  // before another one. So its content is changed, and what stays the same after it is found.
-  std::size_t end_by_change(const std::string& whole, const std::string& with, std::size_t at) const {
-    constexpr const char* kOther = "\xC2\xB6\x01other\x01\xC2\xB6";
-    Json changed = conversation_.messages;
-    changed[at]["content"] = kOther;
-    changed[at].erase("reasoning_content");
-    changed[at].erase("thinking");
-    const std::size_t end = whole.size() - common_end(whole, render(changed).text);
-    changed = first(at + 1);
-    changed[at]["content"] = kOther;
-    const std::string_view tail =
-        std::string_view(with).substr(with.size() - common_end(with, render(changed).text));
-    return end + common_begin(std::string_view(whole).substr(end), tail);
+  static Json changed(Json messages, std::size_t at) {
+    messages[at]["content"] = "\xC2\xB6\x01other\x01\xC2\xB6";
+    messages[at].erase("reasoning_content");
+    messages[at].erase("thinking");
+    return messages;
   }
 
   const Conversation& conversation_;
@@ -105,7 +105,11 @@ Spans answer_spans(const Prefixes& prefixes, const chat::Rendered& whole, const 
   }
   Spans spans;
   if (!has_blocks) {
-    for (const std::size_t at : learnt) spans.push_back(prefixes.span(whole.text, at));
+    for (const std::size_t at : learnt) {
+      spans.push_back(prefixes.span(whole.text, at));
+      const std::size_t last = spans.size() > 1 ? spans[spans.size() - 2].second : 0;
+      if (spans.back().first < last) throw RunError("the template does not render answers in their order");
+    }
     return spans;
   }
   if (learnt.size() == answers.size()) return whole.generated;

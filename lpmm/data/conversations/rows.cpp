@@ -17,7 +17,7 @@ namespace lpmm {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::size_t kLongestLine = std::size_t{64} << 20, kMostUnused = 100;
+constexpr std::size_t kLongestLine = std::size_t{16} << 20, kMostUnused = 100;
 
 bool has_ending(const std::string& file, std::string_view ending) {
   return file.ends_with(ending) || file.ends_with(std::string(ending) + ".gz");
@@ -44,6 +44,7 @@ class Lines {
         at_ = end + 1;
         break;
       }
+      at_ = filled_;
       if (is_over_) return !line.empty();
       filled_ = file_.read(std::as_writable_bytes(std::span(piece_)));
       is_over_ = filled_ < piece_.size();
@@ -141,8 +142,7 @@ void join_parts(Json& message) {
     } else if (type == "tool_call") {
       for (Json& call : tool_calls_of(held)) calls.push_back(std::move(call));
     } else {
-      throw RunError(
-          fmt::format("a part of a content has the type \"{}\"; only texts are read", shown(type)));
+      throw RunError(fmt::format("a part of a content has the type {}; only texts are read", shown(type)));
     }
   }
   message["content"] = text;
@@ -193,7 +193,7 @@ Json renamed(const Json& said) {
   const std::string from = text_at(said, "from");
   const auto* role = std::ranges::find_if(kRoles, [&](const auto& one) { return one.first == from; });
   refuse_unless(role != std::end(kRoles),
-                fmt::format("a message is from \"{}\", which is no known role", shown(from)));
+                fmt::format("a message is from {}, which is no known role", shown(from)));
   Json message = {{"role", role->second}};
   const Json value = said.contains("value") ? said["value"] : Json();
   if (from == "function_call") {

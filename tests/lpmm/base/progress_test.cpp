@@ -16,5 +16,12 @@ TEST(Progress, Figures) {
   EXPECT_EQ(format_time(-1), "0s");
 }
 
+TEST(Progress, OfWhatNobodyKnowsTheSizeOfIsACount) {
+  testing::internal::CaptureStderr();
+  Progress progress(false);
+  progress.share_of("reading")(7, 0);
+  EXPECT_EQ(testing::internal::GetCapturedStderr().find("reading: 7"), 0U);
+}
+
 }  // namespace
 }  // namespace lpmm

@@ -64,9 +64,9 @@ TEST(ChatTemplateTest, RendersAndRefusesWhatJinjaDoes) {
 
 TEST(ChatTemplateTest, NamesTheLineOfWhatIsWrong) {
   EXPECT_EQ(said([] { Template("a\n{% nope %}", "chat_template.jinja"); }),
-            "chat_template.jinja: line 2: {% nope %} is not supported in chat templates here");
+            "chat_template.jinja: line 2: the block \"nope\" is not supported in chat templates here");
   EXPECT_EQ(said([] { rendered("\n\n{% for m in messages %}\n{{ m.role | nope }}{% endfor %}"); }),
-            "T: line 4: the filter nope is not supported here");
+            "T: line 4: the filter \"nope\" is not supported here");
   EXPECT_EQ(said([] { rendered("{{ raise_exception('Roles must alternate') }}"); }),
             "T: line 1: the template refuses this: Roles must alternate");
   EXPECT_EQ(said([] { rendered("{% if yes %}\n{{ messages[0].none.name }}{% endif %}"); }),
@@ -139,7 +139,7 @@ TEST(ChatTemplateTest, ReadsOrRefusesChangedTemplates) {
   const Json& cases = golden()["cases"];
   const auto source = [&] { return cases[draw() % cases.size()]["template"].get<std::string>(); };
   int taken = 0;
-  for (int i = 0; i < 2000; ++i) {
+  for (int i = 0; i < 1000; ++i) {
     std::string text = source();
     for (std::size_t changes = 1 + draw() % 3; changes > 0 && !text.empty(); --changes) {
       const std::size_t at = draw() % text.size();

@@ -93,6 +93,15 @@ TEST_F(ConversationsTest, WithoutGenerationBlocksPrefixesTell) {
       learnt(
           R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", "thinking": "t"}, {"role": "user", "content": "c"}, {"role": "assistant", "content": "d", "reasoning_content": "u"}]})"),
       "b</>|(u)d</>|");
+  // Calls between, which are rendered with their thoughts as long as they are the last ones.
+  template_ = chat::Template(std::string(kUnmarked).replace(std::string(kUnmarked).find("</>"), 3,
+                                                            "{{ m.tool_calls | tojson if m.tool_calls }}</>"),
+                             "T");
+  EXPECT_EQ(
+      learnt(
+          R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "", "thinking": "t", "tool_calls": [{"name": "f"}]}, {"role": "tool", "content": "7"}, {"role": "assistant", "content": "b", "thinking": "t"}, {"role": "user", "content": "c"}, {"role": "assistant", "content": "d"}]})"),
+      R"([{"type": "function", "function": {"name": "f"}}]</>|b</>|d</>|)");
+  template_ = chat::Template(kUnmarked, "T");
   options_.loss = "last";
   EXPECT_EQ(learnt(kTwoTurns), "d</>|");
   expect_refused(R"({"messages": [{"role": "assistant", "content": "b"}]})", "line 1: begins with an answer");
@@ -160,7 +169,7 @@ TEST_F(ConversationsTest, NamedColumnsAreRead) {
   options_.columns = "q, a";
   EXPECT_EQ(text_of(R"({"q": "Hi", "a": "Yo é"})"),
             "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nYo é<|im_end|>\n");
-  expect_refused(R"({"q": "Hi"})", "has no column a");
+  expect_refused(R"({"q": "Hi"})", "has no column \"a\"");
   options_.columns = "dialog";
   EXPECT_EQ(learnt(R"({"dialog": [{"from": "user", "value": "a"}, {"from": "bot", "value": "b"}]})"),
             "b<|im_end|>|");
@@ -173,7 +182,7 @@ TEST_F(ConversationsTest, BrokenRowsAreNamedAndCounted) {
       {"{\"a\"", "line 2: is no JSON"},
       {"[1]", "line 2: is no JSON object"},
       {"{}", "has none of messages"},
-      {"{\"x\": 1}", "but x; data.columns"},
+      {"{\"x\": 1}", "but \"x\"; data.columns"},
       {"{\"text\": \"\"}", "text is empty"},
       {"{\"text\": \"a\xff\"}", "is no JSON"},
       {"{\"messages\": 3}", "messages is no list"},
@@ -208,8 +217,8 @@ TEST_F(ConversationsTest, BrokenRowsAreNamedAndCounted) {
   expect_refused("{}", "no row can be read");
   expect_refused(std::string("a\0b", 3), "zero byte");
   expect_refused("", "is empty");
-  expect_refused("{\"text\": \"" + std::string((std::size_t{64} << 20) + 1, 'a') + "\"}",
-                 "line 1 is longer than 64 MB");
+  expect_refused("{\"text\": \"" + std::string((std::size_t{16} << 20) + 1, 'a') + "\"}",
+                 "line 1 is longer than 16 MB");
   expect_refused("{}", "is no list of objects", "b.json");
   expect_refused("a", "ends in .jsonl", "b.txt");
 }
@@ -225,12 +234,22 @@ TEST_F(ConversationsTest, OtherColumnsAreListed) {
 }
 
 TEST_F(ConversationsTest, BuiltInTemplatesMarkTheirAnswers) {
+  constexpr const char* kNumbers =
+      R"({"system": "90", "conversations": [{"from": "user", "value": "10"}, {"from": "gpt", "value": "20"}, {"from": "user", "value": "30"}, {"from": "gpt", "value": "40"}]})";
   for (const std::string_view name : chat_template_names()) {
     template_ = *find_template(std::string(name), "");
-    const std::string text = learnt(kTwoTurns);
-    EXPECT_TRUE(text.find('b') < text.find('|') && text.find('d') > text.find('|')) << name << ": " << text;
-    EXPECT_EQ(std::ranges::count(text, 'a') + std::ranges::count(text, 'c'), 0) << name << ": " << text;
+    const std::string text = learnt(kNumbers);
+    EXPECT_TRUE(text.find("20") < text.find('|') && text.find("40") > text.find('|')) << name << ": " << text;
+    for (const char* other : {"90", "10", "30"}) {
+      EXPECT_EQ(text.find(other), std::string::npos) << name << ": " << text;
+      EXPECT_NE(text_of(kNumbers).find(other), std::string::npos) << name;
+    }
   }
+  expect_refused(
+      R"({"text": "a"})"
+      "\n"
+      R"({"conversations": [{"from": "user", "value": "a"}, {"from": "function_call", "value": "{\"name\": \"f\"}"}]})",
+      "line 2: the template zephyr: line 1: the template refuses this: it has no place for tools");
   EXPECT_NE(said([] { find_template("chatlm", ""); }).find("did you mean chatml?"), std::string::npos);
 }
 
