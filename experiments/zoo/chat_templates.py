@@ -74,11 +74,11 @@ def conversation(r, plain=False):
     return row
 
 
-def shown(lpmm, folder, rows, template, tokenizer):
+def shown(lpmm, folder, rows, template, tokenizer, loss="answers"):
     """What lpmm makes of each row; None where it refuses one."""
     path = Path(folder, "rows.jsonl")
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
-    made = subprocess.run([lpmm, "data", "show", path, "--template", template, "--tokenizer", tokenizer, "--skip-broken", "--count", str(len(rows)), "--json"], capture_output=True, text=True)
+    made = subprocess.run([lpmm, "data", "show", path, "--template", template, "--tokenizer", tokenizer, "--loss", loss, "--skip-broken", "--count", str(len(rows)), "--json"], capture_output=True, text=True)
     if made.returncode != 0:
         if "no row can be read" in made.stderr:
             return [None] * len(rows)
@@ -107,7 +107,7 @@ def compare_texts(lpmm, folder, path, tokenizer, files, count, seed):
     rows = [conversation(r) for _ in range(count)]
     template = path.read_text()
     counts = {"equal": 0, "both refuse": 0, "different": 0, "only lpmm refuses": 0, "only transformers refuses": 0}
-    for row, one in zip(rows, shown(lpmm, folder, rows, path, files)):
+    for row, one in zip(rows, shown(lpmm, folder, rows, path, files, "all")):
         text_ = theirs(tokenizer, row, template, tokenize=False)
         kind = ("both refuse" if one is None else "only transformers refuses") if text_ is None else "only lpmm refuses" if one is None else "equal" if one["text"] == text_ else "different"
         counts[kind] += 1

@@ -108,7 +108,8 @@ Spans answer_spans(const Prefixes& prefixes, const chat::Rendered& whole, const 
     for (const std::size_t at : learnt) {
       spans.push_back(prefixes.span(whole.text, at));
       const std::size_t last = spans.size() > 1 ? spans[spans.size() - 2].second : 0;
-      if (spans.back().first < last) throw RunError("the template does not render answers in their order");
+      if (spans.back().first < last)
+        throw RunError("the template does not show where answers are; data.loss = \"all\" needs none");
     }
     return spans;
   }
