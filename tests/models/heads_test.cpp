@@ -19,18 +19,18 @@ namespace lpmm {
 namespace {
 namespace fs = std::filesystem;
 
-std::string golden(const std::string& name) {
+std::string folder_of(const std::string& name) {
   return LPMM_SOURCE_DIR "/tests/golden/" + name;
 }
-const Published& published_at(const std::string& path) {
+const Published& layout_of(const std::string& path) {
   return *published_family(path).published;
 }
 
 // A fixture with the batch that its library was given.
 struct Tiny {
   explicit Tiny(const std::string& name)
-      : path(golden(name)),
-        published(published_at(path)),
+      : path(folder_of(name)),
+        published(layout_of(path)),
         config(published.read(path)),
         expected(path + "/expected.safetensors") {
     batch.count = 3;
@@ -152,7 +152,7 @@ TEST_P(HeadTest, TheWayThereAndBackGivesTheSameFile) {
   for (const SafetensorsEntry& entry : first.entries()) {
     EXPECT_EQ(values_of<float>(first, entry.name), values_of<float>(second, entry.name)) << entry.name;
   }
-  const ModelConfig again = published_at(path("hf")).read(path("hf"));
+  const ModelConfig again = layout_of(path("hf")).read(path("hf"));
   EXPECT_EQ(again.classes, 3);
   EXPECT_EQ(again.settings, tiny.config.settings);
   const Json config = parse_json(read_text(path("hf/config.json"), 1 << 20));
@@ -179,11 +179,11 @@ TEST_F(TemporaryFolderTest, SeveralLabelsOfATextAreThoseOfTransformers) {
   const StoredWeights stored(save_checkpoint(path("c"), 0, tiny.config.name, model.memory,
                                              Buffers({}, model.device), {{"x", 1}}, 0));
   tiny.published.save(Kept(stored, tiny.path), tiny.config, path("hf"), model.device);
-  EXPECT_TRUE(published_at(path("hf")).read(path("hf")).flag(kMultiLabel));
+  EXPECT_TRUE(layout_of(path("hf")).read(path("hf")).flag(kMultiLabel));
   // And no more where the head is of one class again.
   tiny.config.set(kMultiLabel, false);
   tiny.published.save(Kept(stored, path("hf")), tiny.config, path("one"), model.device);
-  EXPECT_FALSE(published_at(path("one")).read(path("one")).flag(kMultiLabel));
+  EXPECT_FALSE(layout_of(path("one")).read(path("one")).flag(kMultiLabel));
   // Sizes of classes may not be smoothed there.
   tiny.config.set(kMultiLabel, true);
   tiny.config.set("label_smoothing", 0.1);
@@ -192,7 +192,7 @@ TEST_F(TemporaryFolderTest, SeveralLabelsOfATextAreThoseOfTransformers) {
 
 // As older files have them: a pooler that the head of words does not use, and no word of what it tells.
 TEST_F(TemporaryFolderTest, AHeadOfWordsMayComeWithAPooler) {
-  const std::string tiny = golden("bert_words_tiny");
+  const std::string tiny = folder_of("bert_words_tiny");
   const SafetensorsFile file(tiny + "/model.safetensors");
   std::vector<SafetensorsSource> tensors;
   const auto add = [&](const std::string& name, const std::vector<std::int64_t>& shape,
@@ -207,7 +207,7 @@ TEST_F(TemporaryFolderTest, AHeadOfWordsMayComeWithAPooler) {
   write_safetensors(path("model.safetensors"), {}, tensors);
   Json config = parse_json(read_text(tiny + "/config.json", 1 << 20));
   write_text(path("config.json"), config.dump());
-  const Published& published = published_at(path("config.json"));
+  const Published& published = layout_of(path("config.json"));
   const ModelConfig model = published.read(path("config.json"));
   EXPECT_TRUE(model.flag(kOfWords));
   EXPECT_NE(published.remark(path("config.json"), model).find("its pooler is left out"), std::string::npos);
@@ -244,7 +244,7 @@ TEST_F(TemporaryFolderTest, ALlamasVectorIsItsEnd) {
                R"([{"type": "sentence_transformers.models.Transformer", "path": ""},
                    {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"}])");
     write_text(path("hf/1_Pooling/config.json"), "{\"pooling_mode_" + mode + "\": true}");
-    return published_at(path("hf")).read(path("hf"));
+    return layout_of(path("hf")).read(path("hf"));
   };
   EXPECT_EQ(say("lasttoken").name, "llama-sentences");
   EXPECT_FALSE(say("lasttoken").flag("mean_embeds"));
@@ -258,8 +258,8 @@ TEST_F(TemporaryFolderTest, ALlamasVectorIsItsEnd) {
 
 // A model of text becomes one of classes: its sizes and weights, and a new head.
 TEST_F(TemporaryFolderTest, AHeadStartsFromAModelOfText) {
-  const std::string text = golden("mistral_tiny");  // with an output of its own
-  const Published& published = published_at(text);
+  const std::string text = folder_of("mistral_tiny");  // with an output of its own
+  const Published& published = layout_of(text);
   ModelConfig config = published.read(text);
   Imported model(published, config, text);
   const StoredWeights stored(
