@@ -20,7 +20,12 @@ else
   cuda=-DLPMM_CUDA=OFF
   echo "no NVIDIA GPU here: building for the processor (cmake -DLPMM_CUDA=ON build builds for GPUs, too)"
 fi
-cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DLPMM_TESTS=OFF -DCMAKE_UNITY_BUILD=ON "$cuda" >/dev/null
+avx512=-DLPMM_AVX512=ON
+if grep -q '^flags' /proc/cpuinfo 2>/dev/null && ! grep -q avx512f /proc/cpuinfo; then
+  avx512=-DLPMM_AVX512=OFF
+  echo "no AVX-512 here: building without its loops (cmake -DLPMM_AVX512=ON build builds them, for other machines)"
+fi
+cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DLPMM_TESTS=OFF -DCMAKE_UNITY_BUILD=ON "$cuda" "$avx512" >/dev/null
 cmake --build build --target lpmm
 
 if [ -d "${LPMM_DATA:-${HOME:-}/.cache/lpmm}/cifar-10-batches-bin" ]; then

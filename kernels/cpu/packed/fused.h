@@ -8,7 +8,6 @@
 #include <array>
 #include <cstdint>
 #include <string_view>
-#include <type_traits>
 
 #include "kernels/cpu/packed/looks.h"
 #include "kernels/formats/presets.h"
@@ -129,17 +128,6 @@ constexpr bool takes(const Codecs& codecs) {
   return !is_none(codecs[Role::kAccumulator]) || requires {
     &R::accumulated_weight;
   };
-}
-// Sanitizers make many times the code of each loop. They see all sets with the rules of one and of two
-// states, and the other rules, of which only the arithmetic differs, with the set of a preset.
-template <class R>
-constexpr bool is_compiled(int set) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  using Arithmetic = typename ArithmeticOf<R>::Type;
-  return set == 2 || std::is_same_v<Arithmetic, Sgd> || std::is_same_v<Arithmetic, Adam>;
-#else
-  return set >= 0;
-#endif
 }
 // Not inlined: each rule asks it of each set.
 [[gnu::noinline]] inline bool serves(const Codecs& compiled, const RoleArray<RoleView>& roles) {

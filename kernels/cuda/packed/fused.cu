@@ -45,9 +45,7 @@ template <class R, int kSet>
 UpdateKernel<R> kernel_of_set(const R& rule, const RoleArray<RoleView>& roles) {
   constexpr fused::Codecs kCodecs = fused::codecs_of<R, kSet>();
   constexpr Codec kParameter = kCodecs[Role::kParameter];
-  if constexpr (!fused::is_compiled<R>(kSet)) {
-    return {};
-  } else if constexpr (is_packed(kParameter.format) && fused::takes<R>(kCodecs)) {
+  if constexpr (is_packed(kParameter.format) && fused::takes<R>(kCodecs)) {
     if (!fused::serves(kCodecs, roles)) return {};
     if constexpr (FeedsBack<R>) {
       if (feeds_back(rule)) return kernel_of_scalars<R, kSet, true>(rule);

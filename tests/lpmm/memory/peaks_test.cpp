@@ -17,7 +17,7 @@
 namespace lpmm {
 namespace {
 
-const std::vector<TensorInfo> kPeakLayers = {{"w", {40, 50}}, {"b", {77}}};
+const std::vector<TensorInfo> kLayers = {{"w", {40, 50}}, {"b", {77}}};
 
 Policy with_peaks(std::string_view preset) {
   Policy policy = make_policy(preset);
@@ -115,10 +115,9 @@ TEST(Peaks, AreTheSameOnEveryDeviceAndChangeNothingElse) {
       const OptimizerConfig c = of_rule(rule, {{"momentum", 0.9}});
       CpuDevice one(1), three(3);
       kernels::EmulatedCuda emulated(2, false);
-      ModelMemory a(kPeakLayers, with_peaks(preset), c, 1, 1, one),
-          b(kPeakLayers, with_peaks(preset), c, 1, 1, three),
-          e(kPeakLayers, with_peaks(preset), c, 1, 1, emulated),
-          none(kPeakLayers, make_policy(preset), c, 1, 1, one);
+      ModelMemory a(kLayers, with_peaks(preset), c, 1, 1, one),
+          b(kLayers, with_peaks(preset), c, 1, 1, three), e(kLayers, with_peaks(preset), c, 1, 1, emulated),
+          none(kLayers, make_policy(preset), c, 1, 1, one);
       for (ModelMemory* m : {&a, &b, &e, &none}) {
         for (int t = 0; t < 2; ++t) m->initialize(t, 0, normal_values(m->info(t).elements(), 3));
         for (std::uint32_t s = 13; s < 18; ++s) step(*m, s, s != 14);
@@ -142,8 +141,8 @@ TEST(Peaks, AreCounted) {
   const auto ledger = [&](const char* rule, const Policy& policy) {
     CpuDevice device(1);
     const OptimizerConfig c = of_rule(rule, {{"momentum", 0.9}});
-    const ModelMemory memory(kPeakLayers, policy, c, 1, 1, device);
-    const Ledger all = memory_ledger(kPeakLayers, policy, c);
+    const ModelMemory memory(kLayers, policy, c, 1, 1, device);
+    const Ledger all = memory_ledger(kLayers, policy, c);
     EXPECT_EQ(memory.ledger().peaks, all.peaks) << rule;
     EXPECT_EQ(memory.ledger().model_memory(), all.model_memory()) << rule;
     EXPECT_EQ(std::ssize(memory.peaks(0)) + std::ssize(memory.peaks(1)), all.peaks) << rule;
@@ -163,16 +162,16 @@ TEST(Peaks, AreOfTensorsWhoseUpdatesCanBeSeen) {
   CpuDevice device(1);
   OptimizerConfig frozen = of_rule("adamw");
   frozen.groups = {{.pattern = "b", .frozen = true}};
-  EXPECT_TRUE(ModelMemory(kPeakLayers, with_peaks("lpmm"), frozen, 1, 1, device).peaks(1).empty());
-  const ModelMemory muon(kPeakLayers, with_peaks("lpmm"), of_rule("muon"), 1, 1, device);
+  EXPECT_TRUE(ModelMemory(kLayers, with_peaks("lpmm"), frozen, 1, 1, device).peaks(1).empty());
+  const ModelMemory muon(kLayers, with_peaks("lpmm"), of_rule("muon"), 1, 1, device);
   EXPECT_TRUE(muon.peaks(0).empty());
   EXPECT_EQ(muon.peaks(1).size(), 128U);
   Policy at_once = with_peaks("lpmm");
   at_once.apply_at_once = true;
-  EXPECT_THROW(ModelMemory(kPeakLayers, at_once, of_rule("adamw"), 1, 1, device), UsageError);
+  EXPECT_THROW(ModelMemory(kLayers, at_once, of_rule("adamw"), 1, 1, device), UsageError);
   for (const char* rule : {"adam_mini", "adamw_factored", "adafactor"}) {
     try {
-      const ModelMemory memory(kPeakLayers, with_peaks("lpmm"), of_rule(rule), 1, 1, device);
+      const ModelMemory memory(kLayers, with_peaks("lpmm"), of_rule(rule), 1, 1, device);
       ADD_FAILURE() << rule;
     } catch (const UsageError& e) {
       EXPECT_NE(std::string(e.what()).find("watch.every"), std::string::npos) << e.what();

@@ -9,7 +9,7 @@
 namespace lpmm {
 namespace {
 
-constexpr double kUnfeltEpsilon = 1e-30;  // an epsilon that no root feels
+constexpr double kNone = 1e-30;  // an epsilon that no root feels
 
 OptimizerConfig clipped(std::string_view rule, double clip, const GivenSettings& settings = {},
                         double decay = 0) {
@@ -24,7 +24,7 @@ TEST(UpdateClip, TheMeanIsOverATensor) {
   for (const int threads : {1, 3}) {
     CpuDevice device(threads);
     ModelMemory memory({{"half", {8, 1024}}, {"all", {3, 1000}}}, make_policy("fp32"),
-                       clipped("adamw", 0.25, {{"epsilon", kUnfeltEpsilon}}), 1, 1, device);
+                       clipped("adamw", 0.25, {{"epsilon", kNone}}), 1, 1, device);
     Step step = memory.begin_step({1, 0.5});
     std::vector<float> half(8 * 1024), all(3000, -3.0F);
     for (std::size_t i = 0; i < half.size(); i += 2) half[i] = 1e-3F;
