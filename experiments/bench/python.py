@@ -3,10 +3,13 @@
 
 usage: PYTHONPATH=build/python python3 experiments/bench/python.py step [--threads 2] [--rounds 5] [--bf16]
        PYTHONPATH=build/python python3 experiments/bench/python.py memory
+       PYTHONPATH=build/python LPMM_DATA=FOLDER python3 experiments/bench/python.py losses
 `step` updates tensors of GPT-2 124M's shapes, whose gradients are there, by each optimizer in turn, in one process; its
 table has medians, and quotients within a round. bitsandbytes takes part where it is installed. `memory` (it needs transformers)
 trains GPT-2 124M for three steps, batch 1 x 256, in a process for each level, and prints the peak of resident memory above
-what imports take, and the time of a forward, backward and step.
+what imports take, and the time of a forward, backward and step. `losses` trains a two-layer GPT-2 on the bytes of
+tinyshakespeare for 200 steps, clipped to norm 1, at each level, with the batches and the start that torch gets; then it adds
+the gradients of 16 microbatches and compares their norm.
 """
 import argparse
 import os
@@ -111,16 +114,58 @@ def measure_memory():
         subprocess.run([sys.executable, "-W", "ignore", __file__, "one", str(level), preset], check=True, env=os.environ)
 
 
+def small_gpt2(level, preset):
+    import transformers
+    torch.manual_seed(0)
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(
+        vocab_size=256, n_positions=64, n_embd=128, n_layer=2, n_head=4, use_cache=False, bos_token_id=0, eos_token_id=0,
+        resid_pdrop=0, embd_pdrop=0, attn_pdrop=0))
+    if level == 0:
+        return model, torch.optim.AdamW(model.parameters(), lr=1e-3)
+    optimizer = lpmm.AdamW(model.parameters(), lr=1e-3, preset=preset)
+    if level == 2:
+        optimizer.fold_gradients()
+    if level == 3:
+        lpmm.pack(model, optimizer)
+    return model, optimizer
+
+
+def measure_losses():
+    with open(os.path.join(os.environ["LPMM_DATA"], "tinyshakespeare", "input.txt"), "rb") as text:
+        data = torch.frombuffer(bytearray(text.read()), dtype=torch.uint8).long()
+    torch.manual_seed(1)
+    batches = [torch.stack([data[i:i + 64] for i in torch.randint(0, len(data) - 64, (16,))]) for _ in range(200)]
+    print("| | loss, mean of the last 20 steps | less torch's | norm of 16 microbatches | over torch's |\n|---|---:|---:|---:|---:|")
+    first = None
+    for level, preset in ((0, ""), *((n, p) for p in ("lpmm", "lpmm-min") for n in (1, 2, 3))):
+        model, optimizer = small_gpt2(level, preset)
+        losses = []
+        for ids in batches:
+            loss = model(input_ids=ids, labels=ids).loss
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+            losses.append(loss.item())
+        model, optimizer = small_gpt2(level, preset)
+        for ids in batches[:16]:
+            (model(input_ids=ids, labels=ids).loss / 16).backward()
+        got = statistics.mean(losses[-20:]), float(torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0))
+        first = first or got
+        name = "torch" if level == 0 else f"level {level}, `{preset}`"
+        print(f"| {name} | {got[0]:.4f} | {got[0] - first[0]:+.4f} | {got[1]:.5f} | {got[1] / first[1]:.5f} |", flush=True)
+
+
 def main():
     if sys.argv[1:2] == ["one"]:
         return train_gpt2(int(sys.argv[2]), sys.argv[3])
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["step", "memory"])
+    parser.add_argument("what", choices=["step", "memory", "losses"])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--bf16", action="store_true")
     options = parser.parse_args()
-    return measure_step(options) if options.what == "step" else measure_memory()
+    return {"step": lambda: measure_step(options), "memory": measure_memory, "losses": measure_losses}[options.what]()
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ struct TileKernels {
 
   void (*add_scaled)(float* sum, const float* addend, float scale,
                      std::int64_t count);  // addend of any alignment
-  // One sum for each piece, in the order of kernels/sums.h.
+  // One sum for each piece, in the order of kernels/sums.h; values of any alignment.
   void (*square_sums)(const float* values, std::int64_t count, double* sums);
   // Any count and alignment, from a group's first element on. Stochastic with `lines`, else to nearest.
   void (*to_bf16)(const float* values, const NoiseLine* lines, std::int64_t count, std::uint16_t* out);

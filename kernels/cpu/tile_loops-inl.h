@@ -88,7 +88,7 @@ inline void add_scaled(float* HWY_RESTRICT sum, const float* HWY_RESTRICT addend
   }
 }
 
-// The sum of squares of a packing group; the products are exact.
+// The sum of squares of a packing group, of any alignment; the products are exact.
 HWY_INLINE double group_square_sum(const float* HWY_RESTRICT values) {
   const hn::Repartition<double, DF> dd;
   const hn::Rebind<float, decltype(dd)> df;
@@ -100,7 +100,7 @@ HWY_INLINE double group_square_sum(const float* HWY_RESTRICT values) {
   for (int i = 0; i < kGroup; i += kSumLanes) {
 #pragma GCC unroll 8
     for (int k = 0; k < kVectors; ++k) {
-      const auto x = hn::PromoteTo(dd, hn::Load(df, values + i + k * kHalf));
+      const auto x = hn::PromoteTo(dd, hn::LoadU(df, values + i + k * kHalf));
       sums[k] = hn::MulAdd(x, x, sums[k]);
     }
   }

@@ -303,9 +303,9 @@ std::vector<Codecs> preset_codecs(const Rule& rule) {
   std::vector<Codecs> all;
   std::visit(
       [&]<class R>(const R&) {
-        for (const Codecs& of_set : fused::kCodecs) {
-          const Codecs codecs = fused::codecs_of<R>(of_set);
-          if (fused::takes<R>(codecs)) all.push_back(codecs);
+        for (int set = 0; set < fused::kAllSets; ++set) {
+          const Codecs codecs = fused::codecs_of<R>(fused::kCodecs[static_cast<std::size_t>(set)]);
+          if (fused::takes<R>(codecs) && fused::is_compiled<R>(set)) all.push_back(codecs);
         }
       },
       rule);

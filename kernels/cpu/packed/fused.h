@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 #include "kernels/cpu/packed/looks.h"
 #include "kernels/formats/presets.h"
@@ -42,21 +43,32 @@ constexpr Codec codec_of(std::string_view spec) {
   if (takes_draws(codec.rounding)) codec.rounding = law_of(codec.rounding);
   return codec;
 }
-// The codecs of the presets that are fused, in their order, and last that of gradients in the momentum.
-// A rule does not read those of states it lacks.
+constexpr bool packs_parameters(const Preset& preset) {
+  return preset.is_fused && is_packed(codec_of(preset.spec(Role::kParameter)).format);
+}
+// The codecs of the presets that are fused, in their order, and then that of gradients in the momentum: so
+// many sets. Behind them, for parameters and gradients that a framework keeps, fp32 with the states of each
+// preset that packs its own. A rule does not read those of states it lacks.
 inline constexpr int kCodecSets =
     1 + std::count_if(kPresets.begin(), kPresets.end(), [](const Preset& preset) { return preset.is_fused; });
+inline constexpr auto kAllSets =
+    static_cast<int>(kCodecSets + std::count_if(kPresets.begin(), kPresets.end(), packs_parameters));
 inline constexpr auto kCodecs = [] {
-  std::array<Codecs, kCodecSets> sets{};
-  for (const Role role : kEveryElementRole) sets.back()[role] = kNone;
-  std::size_t set = 0;
+  std::array<Codecs, kAllSets> sets{};
+  Codecs &in_momentum = sets[kCodecSets - 1], *preset_set = sets.data(), *float_set = &in_momentum + 1;
+  for (const Role role : kEveryElementRole) in_momentum[role] = kNone;
   for (const Preset& preset : kPresets) {
     if (!preset.is_fused) continue;
-    for (const Role role : kEveryElementRole) sets[set][role] = codec_of(preset.spec(role));
-    ++set;
+    for (const Role role : kEveryElementRole) (*preset_set)[role] = codec_of(preset.spec(role));
+    if (packs_parameters(preset)) {
+      *float_set = *preset_set;
+      (*float_set)[Role::kParameter] = (*float_set)[Role::kAccumulator] = kFp32;
+      ++float_set;
+    }
+    ++preset_set;
     if (preset.sgd_momentum.empty()) continue;
-    sets.back()[Role::kParameter] = codec_of(preset.sgd_parameter);
-    sets.back()[Role::kMomentum] = codec_of(preset.sgd_momentum);
+    in_momentum[Role::kParameter] = codec_of(preset.sgd_parameter);
+    in_momentum[Role::kMomentum] = codec_of(preset.sgd_momentum);
   }
   return sets;
 }();
@@ -84,6 +96,20 @@ requires requires {
 struct ArithmeticOf<R> {
   using Type = typename R::Arithmetic;
 };
+
+// The loops that are compiled: of the sets for a framework, those of the usual rules. Sanitizers make twenty
+// times the code of each loop: they see all sets with the rules of one and of two states, and the other
+// rules, of which only the arithmetic differs, with the set of a preset.
+template <class R>
+constexpr bool is_compiled(int set) {
+  using Arithmetic = typename ArithmeticOf<R>::Type;
+  if (std::is_same_v<Arithmetic, Sgd> || std::is_same_v<Arithmetic, Adam>) return true;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return set == 2;
+#else
+  return set < kCodecSets;
+#endif
+}
 
 // The states that a rule's loops keep.
 template <class R>

@@ -24,7 +24,7 @@ void each_codec_set(const Body& body) {
   [&]<int... kSet>(std::integer_sequence<int, kSet...>) {
     (body(std::integral_constant<int, kSet>()), ...);
   }
-  (std::make_integer_sequence<int, fused::kCodecSets>());
+  (std::make_integer_sequence<int, fused::kAllSets>());
 }
 
 // One role of the tensor, its codec known to the compiler.
@@ -40,9 +40,10 @@ struct FusedRole {
   static constexpr bool kIsWide = kIsPacked && kBits > 8;
   static constexpr bool kTakesDraws = kIsPacked && takes_draws(kCodec.rounding);
   static constexpr Rounding kLaw = law_of(kCodec.rounding);
-  // A sticky step is known before the maximum: values are encoded while they are in registers, and once more
-  // where it turns out that the step moves.
-  static constexpr bool kIsAtOnce = kIsPacked && kCodec.step_mode == StepMode::kSticky;
+  // A sticky step is known before the maximum: a parameter, whose rounding error the states may take, is
+  // encoded while it is in registers, and once more where it turns out that the step moves.
+  static constexpr bool kIsAtOnce =
+      kRole == Role::kParameter && kIsPacked && kCodec.step_mode == StepMode::kSticky;
   static constexpr int kBlock = kIsPacked ? kCodec.block : kGroup;
   // Where blocks are smaller than groups, a group has parts with steps of their own.
   static constexpr int kPart = kBlock < kGroup ? kBlock : kGroup;
@@ -126,11 +127,8 @@ struct Writer {
 };
 template <class Of>
 struct Writer<Of, true> {
-  static_assert(Of::kParts == 1);
-  // Codes without a zero may be -1 here, which packing makes the lowest: their `stored` is nobody's to read.
-  static_assert(Of::kRole != Role::kParameter || has_signed_codes(Of::kCoding));
-  using Code = std::conditional_t<has_signed_codes(Of::kCoding), std::make_signed_t<typename Of::Code>,
-                                  typename Of::Code>;
+  static_assert(Of::kParts == 1 && has_signed_codes(Of::kCoding));
+  using Code = std::make_signed_t<typename Of::Code>;
   Code* codes;
   Encoder<Of::kCoding, Of::kIsSigned, Of::kTakesDraws, Of::kLaw> encoder;
   Decoder<Of::kCoding, Of::kBits> decoder;

@@ -311,24 +311,13 @@ std::int64_t run_fused(const R& rule, const UpdateArgs& args, std::int64_t first
                        RunLooks* looks) {
   return UpdateLoop<typename fused::ArithmeticOf<R>::Type, kCodecs>::run(rule, args, first, count, looks);
 }
-// Sanitizers make twenty times the code of each loop. They see all sets with the rules of one and of two
-// states, and the other rules, of which only the arithmetic differs, with the set of a preset.
-template <class R>
-constexpr bool is_compiled(int set) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  using Arithmetic = typename fused::ArithmeticOf<R>::Type;
-  return set == 2 || std::is_same_v<Arithmetic, Sgd> || std::is_same_v<Arithmetic, Adam>;
-#else
-  return set >= 0;
-#endif
-}
 // The loop compiled for a tensor's codecs; null: there is none.
 template <class R>
 FusedUpdate<R> fused_update(const RoleArray<RoleView>& roles) {
   FusedUpdate<R> found = nullptr;
   each_codec_set([&](auto set) {
     static constexpr fused::Codecs kCodecs = fused::codecs_of<R, set>();
-    if constexpr (fused::takes<R>(kCodecs) && is_compiled<R>(set)) {
+    if constexpr (fused::takes<R>(kCodecs) && fused::is_compiled<R>(set)) {
       if (fused::serves(kCodecs, roles)) found = run_fused<R, kCodecs>;
     }
   });

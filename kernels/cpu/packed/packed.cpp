@@ -157,8 +157,12 @@ void square_sum(Pool& pool, const RoleView& src, std::int64_t first, std::int64_
   for_each_tile(pool, Cut(count, piece_of_blocks(src.codec)), first, count,
                 [&](std::size_t, std::int64_t at, std::int64_t n) {
                   const TileView t = tile_of(src, at, n);
-                  float* values = scratch().values[Role::kParameter].data();
-                  decode_tile(t, values);
+                  const auto* values = reinterpret_cast<const float*>(t.codes);
+                  if (t.codec.format.map != Map::kFp32 || t.count != t.padded) {
+                    float* room = scratch().values[Role::kParameter].data();
+                    decode_tile(t, room);
+                    values = room;
+                  }
                   tile_kernels().square_sums(values, t.padded, squares.data() + (at - first) / kPiece);
                 });
   *sum = sum_as_tree(squares.data(), std::ssize(squares));

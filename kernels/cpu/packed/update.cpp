@@ -245,6 +245,72 @@ void mark_still(Scratch& s, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) s.is_still[i] = same(updated[i], s.old_values[i]);
 }
 
+// The fused loop of a tensor. Where it is that for an fp32 parameter and gradient and these are stored in
+// another way, some tiles at a time are decoded for it, and the parameter is encoded.
+template <class R>
+class FusedTiles {
+ public:
+  FusedTiles(const R& rule, const LoopsOf<R>& loops, const UpdateArgs& args) : rule_(rule), args_(args) {
+    if (loops.fused == nullptr || args.stats != nullptr) return;
+    loop_ = loops.fused(args.roles);
+    const Codec& parameter = args.roles[Role::kParameter].codec;
+    // The loops may end amid what is larger than a group, and half a block is not emptied.
+    const bool may_widen = !is_packed(parameter.format) &&
+                           piece_of_blocks(args.roles[Role::kAccumulator].codec) <= kGroup &&
+                           args.roles[Role::kCompensation].codes == nullptr;
+    if (loop_ != nullptr || !may_widen) return;
+    is_widened_ = true;
+    RoleArray<RoleView> floats = args.roles;
+    for (const Role r : kWidened) floats[r].codec = Codec();
+    loop_ = loops.fused(floats);
+  }
+  // How many elements of [at, at + n) it updates.
+  std::int64_t operator()(std::int64_t at, std::int64_t n, RunLooks* looks) const {
+    if (loop_ == nullptr) return 0;
+    if (!is_widened_) return loop_(rule_, args_, at, n, looks);
+    std::int64_t done = 0;
+    for (std::int64_t ready = 0; done == ready && done < n;) {
+      const std::int64_t now = std::min(kAtOnce, n - done);
+      done += update_widened(at + done, now, looks);
+      ready += now;
+    }
+    return done;
+  }
+
+ private:
+  static constexpr std::int64_t kAtOnce = 2 * kPiece;
+  static constexpr std::array kWidened = {Role::kParameter, Role::kAccumulator};
+
+  std::int64_t update_widened(std::int64_t at, std::int64_t n, RunLooks* looks) const {
+    Scratch& s = scratch();
+    UpdateArgs args = args_;
+    for (const Role r : kWidened) {
+      RoleView& role = args.roles[r];
+      if (role.codes == nullptr || role.codec == Codec()) continue;
+      float* values = s.values[r].data();
+      decode_tile(tile_of(role, at, n), values);
+      // Where the first of all its elements would lie.
+      const auto first = reinterpret_cast<std::uintptr_t>(values) - 4 * static_cast<std::uintptr_t>(at);
+      role = {Codec(), reinterpret_cast<std::uint8_t*>(first), nullptr, role.elements};
+    }
+    const std::int64_t done = loop_(rule_, args, at, n, looks);
+    if (done == 0) return 0;
+    const RoleView &parameter = args_.roles[Role::kParameter], &gradient = args_.roles[Role::kAccumulator];
+    if (parameter.codec != Codec()) {
+      Noise noise = args_.noise;
+      noise.stream = noise_stream(Role::kParameter);
+      encode_tile(tile_of(parameter, at, done), s.values[Role::kParameter].data(), noise, s);
+    }
+    if (!args_.keeps_gradient && gradient.codes != nullptr) empty_tile(tile_of(gradient, at, done));
+    return done;
+  }
+
+  const R& rule_;
+  const UpdateArgs& args_;
+  FusedUpdate<R> loop_ = nullptr;
+  bool is_widened_ = false;
+};
+
 bool update_tensor(Pool& pool, const TensorUpdate& tensor) {
   const UpdateArgs& args = tensor.args;
   const RoleArray<RoleView>& roles = args.roles;
@@ -287,10 +353,9 @@ bool update_tensor(Pool& pool, const TensorUpdate& tensor) {
     }
   };
   with_rule(rule, [&]<class R>(const R& r, const LoopsOf<R>& loops) {
-    const FusedUpdate<R> fused =
-        loops.fused != nullptr && args.stats == nullptr ? loops.fused(roles) : nullptr;
+    const FusedTiles<R> fused(r, loops, args);
     const auto update_fused = [&](std::size_t run, std::int64_t at, std::int64_t n) {
-      return fused == nullptr ? 0 : fused(r, args, at, n, looks ? &looks->run(run) : nullptr);
+      return fused(at, n, looks ? &looks->run(run) : nullptr);
     };
     for_each_tile(pool, cut, 0, roles[Role::kParameter].elements, update_fused, tile);
   });

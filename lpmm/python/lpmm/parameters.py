@@ -81,7 +81,7 @@ class PackedParameter(torch.Tensor):
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         if func in _BY_PANELS and isinstance(args[1], cls) and torch.is_floating_point(args[1]):
             return _BY_PANELS[func](*args, **(kwargs or {}))
-        if func in (torch.Tensor.data_ptr, torch.Tensor.untyped_storage, torch.Tensor.numpy):
+        if func in (torch.Tensor.data_ptr, torch.Tensor.untyped_storage, torch.Tensor.storage, torch.Tensor.numpy):
             raise RuntimeError("a packed weight has no fp32 memory; lpmm.float_state_dict(model) and lpmm.unpack(model) make it, "
                                "as in model.save_pretrained(folder, state_dict=lpmm.float_state_dict(model))")
         with torch._C.DisableTorchFunctionSubclass():  # Tensor's own would make what comes out one of these
