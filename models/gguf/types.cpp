@@ -158,7 +158,7 @@ void decode_q6_k(const std::byte* block, float* out) {
   }
 }
 
-constexpr GgufType kTypes[] = {
+constexpr GgufType kGgufTypes[] = {
     {0, "f32", 1, 4, decode_f32, encode_f32, "F32", 0},
     {1, "f16", 1, 2, decode_f16, encode_f16, "f16", 1},
     {30, "bf16", 1, 2, decode_bf16, encode_bf16, "BF16", 32},
@@ -175,18 +175,18 @@ constexpr GgufType kTypes[] = {
 }  // namespace
 
 const GgufType* find_gguf_type(std::uint32_t id) {
-  const auto* at = std::ranges::find(kTypes, id, &GgufType::id);
-  return at == std::end(kTypes) ? nullptr : at;
+  const auto* at = std::ranges::find(kGgufTypes, id, &GgufType::id);
+  return at == std::end(kGgufTypes) ? nullptr : at;
 }
 
 const GgufType* find_gguf_type(std::string_view name) {
-  const auto* at = std::ranges::find(kTypes, name, &GgufType::name);
-  return at == std::end(kTypes) ? nullptr : at;
+  const auto* at = std::ranges::find(kGgufTypes, name, &GgufType::name);
+  return at == std::end(kGgufTypes) ? nullptr : at;
 }
 
 std::string gguf_type_names() {
   std::vector<std::string_view> names;
-  for (const GgufType& type : kTypes) names.push_back(type.name);
+  for (const GgufType& type : kGgufTypes) names.push_back(type.name);
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
