@@ -10,6 +10,7 @@
 #include "kernels/cpu_packed.h"
 #include "tests/kernels/every_rule.h"
 #include "tests/kernels/support.h"
+#include "tests/sanitized.h"
 
 namespace lpmm::kernels {
 namespace {
