@@ -296,10 +296,10 @@ void add_classify_command(CLI::App& program, Action& action) {
 line for each of the K labels. They are scaled, cut out and normalised as in the run's training and in
 `lpmm eval`. Files that are no pictures are left out; one that was named, or is damaged, is named and
 makes the exit code 1.
-Sentences: reads one a line, or two with a tab between, and prints the label, a tab, and how probable it
-is; a model that tells a number prints that, one that tells several labels all that are more probable than
-not (- where none is), one that tells labels of words each word with its label, a sentence's words between
-empty lines. Labels have the names that the data gave them.
+Sentences: reads one a line, or two with a tab between, and prints the label, a tab, and how probable
+it is; a model that tells a number prints that, one that tells several labels all that are more
+probable than not (- where none is), one that tells labels of words each word with its label, and an
+empty line between sentences. Labels have the names that the data gave them.
 Examples:
   lpmm classify runs/flowers photo.jpg more_photos/ --top 1
   echo "a gripping, funny film" | lpmm classify runs/sst2)");

@@ -254,9 +254,12 @@ class FusedTiles {
     if (loops.fused == nullptr || args.stats != nullptr) return;
     loop_ = loops.fused(args.roles);
     const Codec& parameter = args.roles[Role::kParameter].codec;
-    // The loops may end amid what is larger than a group, and half a block is not emptied.
-    const bool may_widen = !is_packed(parameter.format) &&
-                           piece_of_blocks(args.roles[Role::kAccumulator].codec) <= kGroup &&
+    const RoleView& gradient = args.roles[Role::kAccumulator];  // without codes it is in the momentum
+    // The loops may end amid what is larger than a group, and half a block is not emptied. They see no
+    // rounding of the parameter that a rule could take back.
+    const bool may_widen = !is_packed(parameter.format) && gradient.codes != nullptr &&
+                           (parameter == Codec() || !feeds_back(rule)) &&
+                           piece_of_blocks(gradient.codec) <= kGroup &&
                            args.roles[Role::kCompensation].codes == nullptr;
     if (loop_ != nullptr || !may_widen) return;
     is_widened_ = true;
