@@ -130,7 +130,7 @@ constexpr const char *kRopeWidth = "rope.dimension_count", *kValueWidth = "atten
                      *kRopeType = "rope.scaling.type", *kRopeFactor = "rope.scaling.factor",
                      *kRopeContext = "rope.scaling.original_context_length",
                      *kRopeMagnitude = "rope.scaling.attn_factor", *kRopeFast = "rope.scaling.yarn_beta_fast",
-                     *kRopeSlow = "rope.scaling.yarn_beta_slow", *kRopeFactors = "rope_freqs.weight";
+                     *kRopeSlow = "rope.scaling.yarn_beta_slow";
 constexpr const char* kOriginalContext = "original_max_position_embeddings";
 constexpr double kUsualContext = 8192;  // of Llama 3 before its frequencies are scaled
 
@@ -190,7 +190,7 @@ double positions_before(const Json& config, std::span<const float> factors, doub
 Json llama3_scaling(const GgufFile& file, const GgufTensor& tensor, Json config) {
   std::vector<float> factors(static_cast<std::size_t>(tensor.columns()));
   if (tensor.type->stored != "F32" || tensor.shape.size() != 1 || factors.size() > 4096)
-    throw RunError(fmt::format("{}: {} is no list of fp32", file.path(), kRopeFactors));
+    throw RunError(fmt::format("{}: {} is no list of fp32", file.path(), kRotaryFactors));
   file.read(tensor, 0, std::as_writable_bytes(std::span(factors)));
   constexpr double kLow = 1, kHigh = 4;
   const Json scaling = {{"rope_type", "llama3"},
@@ -208,11 +208,11 @@ Json llama3_scaling(const GgufFile& file, const GgufTensor& tensor, Json config)
   throw RunError(
       fmt::format("{}: {} holds other factors than those of Llama 3's scaling, which are not here: "
                   "import the model's safetensors",
-                  file.path(), kRopeFactors));
+                  file.path(), kRotaryFactors));
 }
 
 Json scaling_of(const GgufFile& file, const Keys& keys, const Json& config) {
-  if (const GgufTensor* factors = file.find(kRopeFactors); factors != nullptr)
+  if (const GgufTensor* factors = file.find(kRotaryFactors); factors != nullptr)
     return llama3_scaling(file, *factors, config);
   const Json* said = keys.find(kRopeType);
   const std::string type = said != nullptr && said->is_string() ? said->get<std::string>() : "none";

@@ -12,6 +12,9 @@
 
 namespace lpmm {
 
+// The tensor of a GGUF that holds factors of rotary frequencies; transformers has keys for them.
+inline constexpr const char* kRotaryFactors = "rope_freqs.weight";
+
 struct GgufModel {
   std::string_view name;                // general.architecture
   std::string_view type, architecture;  // in config.json

@@ -78,7 +78,7 @@ std::vector<GgufSource> sources_of(const std::vector<SafetensorsSource>& held, c
   std::vector<GgufSource> sources;
   if (std::vector<float> factors = rotary_factors(config); !factors.empty()) {
     const auto size = std::ssize(factors);
-    sources.push_back({"rope_freqs.weight",
+    sources.push_back({kRotaryFactors,
                        {size},
                        find_gguf_type("f32"),
                        [factors = std::move(factors)](const GgufSource::Sink& sink) { sink(factors); }});

@@ -11,8 +11,6 @@
 namespace lpmm {
 namespace {
 
-constexpr std::string_view kRotaryFactors = "rope_freqs.weight";  // config_of() reads them
-
 // Bytes of an element as this hands it out.
 std::int64_t element_bytes(const GgufType& type) {
   return type.stored.empty() ? static_cast<std::int64_t>(sizeof(float)) : type.bytes;
@@ -23,7 +21,7 @@ std::int64_t element_bytes(const GgufType& type) {
 GgufTensors::GgufTensors(const std::string& path)
     : file_(path), model_(gguf_model(file_)), config_(config_of(file_, model_)) {
   for (const GgufTensor& tensor : file_.tensors()) {
-    if (tensor.name != kRotaryFactors) add(tensor);
+    if (tensor.name != kRotaryFactors) add(tensor);  // config_of() reads those
   }
 }
 

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "lpmm/base/error.h"
+#include "lpmm/data/conversations/chat_templates.h"
 #include "lpmm/data/tokenizer.h"
 #include "lpmm/data/tokenizers/sentence_piece/message.h"
 #include "lpmm/files/files.h"
@@ -20,7 +21,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::uint64_t kLongest = 64 << 20;
-constexpr std::string_view kGap = "\u2581";  // a space within a piece
 
 // What becomes a list of tokens.
 struct Tokens {
@@ -224,19 +224,6 @@ Tokens tokens_in(const fs::path& folder, const Json& settings, std::int64_t voca
   return tokens;
 }
 
-std::string template_in(const fs::path& folder, const Json& settings) {
-  std::error_code error;
-  const fs::path file = folder / "chat_template.jinja";
-  if (fs::exists(file, error)) return read_text(file.string(), kLongest);
-  const Json said = settings.value("chat_template", Json());
-  if (said.is_string()) return said.get<std::string>();
-  if (!said.is_array()) return "";
-  for (const Json& one : said) {
-    if (one.value("name", "") == "default") return one.value("template", "");
-  }
-  return "";
-}
-
 // The id of a special token: as its name says, else as config.json does.
 std::optional<std::int64_t> special_id(const char* key, const Json& settings, const Json& config,
                                        const Tokens& tokens) {
@@ -262,7 +249,9 @@ std::string add_tokenizer(const std::string& folder, std::int64_t vocabulary, Js
   const auto put = [&](const char* key, Json value) {
     keys[fmt::format("tokenizer.{}", key)] = std::move(value);
   };
-  if (const std::string text = template_in(in, settings); !text.empty()) put("chat_template", text);
+  for (const TemplateText& one : template_texts(folder)) {
+    if (!one.is_for_tools && !one.text.empty()) put("chat_template", one.text);
+  }
   const Tokens tokens = tokens_in(in, settings, vocabulary);
   if (!tokens.refused.empty()) {
     put("ggml.model", "no_vocab");

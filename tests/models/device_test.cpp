@@ -246,17 +246,20 @@ constexpr const char* kTranslator =
     "context = 24\nvocabulary = 256\nend_token = 0\nstart_token = 0\nlabel_smoothing = 0.1\ndropout = 0.1\n"
     "attention_dropout = 0.1\n";
 
+void expect_same_losses(const RunConfig& config, const std::string& model) {
+  CpuDevice cpu(2);
+  Checked emulated;
+  const std::vector<double> wanted = losses_on(cpu, config), found = losses_on(emulated, config);
+  EXPECT_EQ(emulated.updates, 3);
+  for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(found[i], wanted[i], 0.02 * wanted[i]) << model;
+}
+
 // Models with parts that those above lack.
 TEST_F(Runs, OthersTrainTheSameOnTheDevice) {
   for (const std::string& model : {std::string(kGpt) + "stable_embedding = true\n", std::string(kBottlenecks),
                                    std::string(kTranslator)}) {
     const RunConfig config = config_of(model, kAdamW, "lpmm-min", "cuda-emulated");
-    CpuDevice cpu(2);
-    Checked emulated;
-    const std::vector<double> wanted = losses_on(cpu, config), found = losses_on(emulated, config);
-    EXPECT_EQ(emulated.updates, 3);
-    for (std::size_t i = 0; i < wanted.size(); ++i)
-      EXPECT_NEAR(found[i], wanted[i], 0.02 * wanted[i]) << model;
+    expect_same_losses(config, model);
   }
 }
 
@@ -270,12 +273,7 @@ TEST_F(Runs, ConversationsTrainTheSameOnTheDevice) {
   for (const char* model : {kGpt, kLlama}) {
     const RunConfig config = config_of(model, kAdamW, "lpmm-min", "cuda-emulated",
                                        {"data.set=conversations", "data.path=" + (scratch_ / "chat.jsonl")});
-    CpuDevice cpu(2);
-    Checked emulated;
-    const std::vector<double> wanted = losses_on(cpu, config), found = losses_on(emulated, config);
-    EXPECT_EQ(emulated.updates, 3);
-    for (std::size_t i = 0; i < wanted.size(); ++i)
-      EXPECT_NEAR(found[i], wanted[i], 0.02 * wanted[i]) << model;
+    expect_same_losses(config, model);
   }
 }
 

@@ -133,7 +133,7 @@ int export_gguf(const ExportArguments& o, const std::string& path, Device& devic
                            : o.type == "fp16" ? "f16"
                                               : o.type;
   const ExportedRun run = exported_run(path);
-  const StoredWeights weights(path, "fp32");
+  const StoredWeights weights(path);
   const std::string left_out =
       write_gguf_model(weights, run.published, run.config.model, *find_gguf_type(name), o.output, device,
                        [&](const std::string& folder) {

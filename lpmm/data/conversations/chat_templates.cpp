@@ -113,24 +113,24 @@ chat::Template from_file(const std::string& path, const std::string& folder) {
 }
 
 // "chat_template": a text, or a list of {"name", "template"}.
-std::optional<chat::Template> from_settings(const Json& said, const std::string& name,
-                                            const std::string& folder) {
+std::vector<TemplateText> texts_of(const Json& said, const std::string& place) {
   if (said.is_null()) return {};
-  if (said.is_string()) return chat::Template(said.get<std::string>(), name, special_tokens(folder));
-  std::optional<chat::Template> made, with_tools;
+  if (said.is_string()) return {{said.get<std::string>(), place}};
+  std::vector<TemplateText> texts;
   for (const Json& one : said) {
     const bool is_one =
         one.is_object() && one.contains("name") && one.contains("template") && one["template"].is_string();
     if (!is_one)
-      throw RunError(fmt::format("{}: is neither a text nor a list of objects with name and template", name));
-    std::optional<chat::Template>& place = one["name"] == "tool_use" ? with_tools : made;
-    if (one["name"] != "default" && one["name"] != "tool_use") continue;
-    place.emplace(one["template"].get<std::string>(), fmt::format("{} {}", name, one["name"].dump()),
-                  special_tokens(folder));
+      throw RunError(
+          fmt::format("{}: is neither a text nor a list of objects with name and template", place));
+    const bool is_for_tools = one["name"] == "tool_use";
+    if (one["name"] != "default" && !is_for_tools) continue;
+    texts.push_back(
+        {one["template"].get<std::string>(), fmt::format("{} {}", place, one["name"].dump()), is_for_tools});
   }
-  if (!made) throw RunError(fmt::format("{}: has no template of the name \"default\"", name));
-  if (with_tools) made->use_for_tools(std::move(*with_tools));
-  return made;
+  if (std::ranges::all_of(texts, &TemplateText::is_for_tools))
+    throw RunError(fmt::format("{}: has no template of the name \"default\"", place));
+  return texts;
 }
 
 }  // namespace
@@ -155,16 +155,25 @@ Json special_tokens(const std::string& folder) {
   return tokens;
 }
 
-std::optional<chat::Template> template_in(const std::string& folder) {
+std::vector<TemplateText> template_texts(const std::string& folder) {
   if (folder.empty()) return {};
   const fs::path own = fs::path(folder) / kTemplateFile,
                  settings = fs::path(folder) / "tokenizer_config.json";
-  if (is_file(own)) return from_file(own.string(), folder);
+  if (is_file(own)) return {{read_text(own.string(), kLongestTemplate), own.string()}};
   if (!is_file(settings)) return {};
   constexpr std::uint64_t kLongest = 1 << 26;
   const Json said = read_json(settings.string(), kLongest);
   if (!said.is_object() || !said.contains("chat_template")) return {};
-  return from_settings(said["chat_template"], settings.string() + ": chat_template", folder);
+  return texts_of(said["chat_template"], settings.string() + ": chat_template");
+}
+
+std::optional<chat::Template> template_in(const std::string& folder) {
+  std::optional<chat::Template> made, with_tools;
+  for (const TemplateText& one : template_texts(folder)) {
+    (one.is_for_tools ? with_tools : made).emplace(one.text, one.place, special_tokens(folder));
+  }
+  if (with_tools) made->use_for_tools(std::move(*with_tools));
+  return made;
 }
 
 std::optional<chat::Template> find_template(const std::string& named, const std::string& folder) {

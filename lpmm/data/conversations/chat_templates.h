@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lpmm/chat/template.h"
 
@@ -16,6 +17,14 @@ std::span<const std::string_view> chat_template_names();
 // The special tokens that a folder's tokenizer_config.json and special_tokens_map.json name, as templates
 // take them: bos_token, eos_token and so on.
 Json special_tokens(const std::string& folder);
+
+// What a published model's folder says: the text of chat_template.jinja, else those of tokenizer_config.json
+// that are "default" or "tool_use"; empty: it has none. Throws RunError naming the file and what is wrong.
+struct TemplateText {
+  std::string text, place;  // where it stands, for messages
+  bool is_for_tools = false;
+};
+std::vector<TemplateText> template_texts(const std::string& folder);
 
 // The template of a published model's folder: chat_template.jinja, else that of tokenizer_config.json;
 // nothing where it has none. Throws RunError naming the file and what is wrong with it.
