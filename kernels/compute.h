@@ -28,13 +28,15 @@ struct Rows {
   std::int64_t count = 1, columns = 0, in_stride = 0, out_stride = 0;
   bool accumulate = false;
 };
-// y = (accumulate ? y : 0) + factor * x
+// y = (accumulate ? y : 0) + factor * x, or, on rows of `columns`, by_column[column] * x.
 struct ScaleArgs {
   Array of;
   float factor = 1;
   const void* x = nullptr;
   void* y = nullptr;
   bool accumulate = false;
+  std::int64_t columns = 0;
+  const float* by_column = nullptr;
 };
 
 // ---- activations -----------------------------------------------------------------------------------------
@@ -67,6 +69,7 @@ struct BiasBackward {
   const void *y = nullptr, *dy = nullptr;
   void* g = nullptr;  // takes dy where y > 0 and 0 elsewhere; null: there is no ReLU, and y is not read
   float* bias_gradient = nullptr;  // the sum of the rows of g, or of dy
+  const void* x = nullptr;         // without ReLU: the sum is that of dy * x, the gradient of by_column
 };
 
 // ---- convolution -----------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 // Residual networks as torchvision and timm publish them: He et al. 2016, table 1, with a bottleneck's stride
 // in its 3x3 (Goyal et al. 2017, section 5.1) and shortcuts that are convolutions where the shape changes.
-// Wide ones: Zagoruyko and Komodakis 2016; resnet-d: He et al. 2019.
+// Wide ones: Zagoruyko and Komodakis 2016; resnet-d: He et al. 2019; ResNeXt: Xie et al. 2017.
 // Tensors and buffers have the publishers' names.
 #include <fmt/format.h>
 
@@ -39,7 +39,8 @@ Value block(ProgramBuilder& b, const ModelConfig& c, const std::string& name, Va
   const int inner = bottleneck ? width * c.integer("widen") : width;
   Value y = convolution(b, name + "conv1", x, inner, bottleneck ? 1 : 3, bottleneck ? 1 : stride);
   y = norm(b, c, name + "bn1", y, true);
-  y = convolution(b, name + "conv2", y, inner, 3, bottleneck ? stride : 1);
+  y = convolution(b, name + "conv2", y, inner, 3, bottleneck ? stride : 1,
+                  bottleneck ? c.integer("groups") : 1);
   if (bottleneck) {
     y = norm(b, c, name + "bn2", y, true);
     y = convolution(b, name + "conv3", y, channels, 1, 1);
@@ -82,6 +83,13 @@ void check(const ModelConfig& c) {
         "whose side is a multiple of {} (it is {})",
         c.integer("width"), kShrinks, c.height));
   }
+  const int inner = c.integer("width") * c.integer("widen"), groups = c.integer("groups");
+  if (groups > 1 && (!c.flag("bottleneck") || inner % groups != 0)) {
+    throw UsageError(fmt::format(
+        "model.groups = {} must divide the {} channels inside bottlenecks (model.width * model.widen), which "
+        "model.name = {} {}",
+        groups, inner, c.name, c.flag("bottleneck") ? "has" : "has not"));
+  }
   if (c.integers("blocks").size() != kStages) {
     throw UsageError(
         fmt::format("model.blocks = {}: a {} has four stages", to_text(c.value("blocks")), c.name));
@@ -105,6 +113,7 @@ Family imagenet_resnet() {
                    {"bottleneck", false, 0, 0, "blocks of 1x1, 3x3, 1x1; the name's own where it has them"},
                    {"width", 64, 1, 1024, "channels of the first stage, before a bottleneck's factor of 4"},
                    {"widen", 1, 1, 64, "factor on the channels inside a bottleneck: wide ResNets"},
+                   {"groups", 1, 1, 1024, "of channels inside bottlenecks that see only their own: ResNeXt"},
                    {"deep", false, 0, 0, "three convolutions in the stem, pooled shortcuts: resnet-d"},
                    {"small_stem", false, 0, 0, "begin with 3x3 and no pooling, for images of 32 x 32"},
                    {"zero_last_norm", false, 0, 0, "the last norm of a block starts at 0"},

@@ -142,7 +142,8 @@ PICTURES = {  # whose pictures and steps are those of timm's and torchvision's
 }
 IMAGES = {f"ResNet-{n} (torchvision)": ("torchvision", f"resnet{n}") for n in (18, 50)}
 IMAGES["Wide ResNet-50 (torchvision)"] = ("torchvision", "wide_resnet50_2")
-IMAGES |= {name: ("timm", name) for name in ("resnet18", "resnet34", "resnet101", "resnet50d", "deit_tiny_distilled_patch16_224", "vit_tiny_patch16_224", "vit_small_patch16_224")}
+IMAGES["ResNeXt-50 (torchvision)"] = ("torchvision", "resnext50_32x4d")
+IMAGES |= {name: ("timm", name) for name in ("resnet18", "resnet34", "resnet101", "resnet50d", "deit_tiny_distilled_patch16_224", "vit_small_patch14_reg4_dinov2", "vit_base_patch16_reg4_gap_256", "vit_tiny_patch16_224", "vit_small_patch16_224")}
 
 
 def run(*arguments):
@@ -397,12 +398,13 @@ def pictures(folder):
 def of_images(trip, library, name):
     """The loss of a set of pictures: the library's, of pictures prepared as the export's files say, with that of lpmm."""
     from PIL import Image
-    make = getattr(torchvision.models, name) if library == "torchvision" else lambda num_classes: timm.create_model(name, num_classes=num_classes)
+    size = dict(img_size=224) if "_reg" in name else {}
+    make = getattr(torchvision.models, name) if library == "torchvision" else lambda num_classes: timm.create_model(name, num_classes=num_classes, **size)
     model = drawn(make(num_classes=4))
     config = {}
     if library == "timm":
         own = dict(mean=(0.1, 0.2, 0.3), std=(0.4, 0.5, 0.6), crop_pct=0.9, interpolation="bilinear", label_names=list("abcd"), num_classes=4)
-        timm.models.save_for_hf(model, trip.published, model_config=own, safe_serialization=True)
+        timm.models.save_for_hf(model, trip.published, model_config=own, model_args=size, safe_serialization=True)
         config = json.loads((trip.published / "config.json").read_text())
         for pickle in trip.published.glob("*.bin"):
             pickle.unlink()

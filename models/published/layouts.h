@@ -31,7 +31,7 @@ const Published& llama_sentences_hugging_face();
 const Published& transformer_hugging_face();
 // ResNets, with the running statistics of batch norms, of torchvision and timm, which share the layout, and
 // of transformers, where config.json says its model_type; what came from there is written so. Sizes are told
-// from the tensors (wide ones and resnet-d among them, no ResNeXt). A stem of 3x3 has no pooling behind it.
+// from the tensors (wide ones, resnet-d and ResNeXt among them). A stem of 3x3 has no pooling behind it.
 // Counts of batches are left out, and 0 in what is saved.
 const Published& resnet_torchvision();
 // Vision transformers of timm, distilled ones among them, and of transformers, as above. timm's sizes are

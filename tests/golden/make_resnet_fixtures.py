@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Makes resnet_basic.safetensors, resnet_bottleneck.safetensors, resnet_wide_deep.safetensors and resnet_expected.safetensors:
-two narrow ResNets with random parameters, made of torchvision's blocks by its own code, and timm's resnet-d with wide bottlenecks, and what PyTorch computes with them in fp32:
+"""Makes resnet_basic.safetensors, resnet_bottleneck.safetensors, resnet_wide_deep.safetensors, resnet_groups.safetensors and resnet_expected.safetensors:
+three narrow ResNets with random parameters, made of torchvision's blocks by its own code, and timm's resnet-d with wide bottlenecks, and what PyTorch computes with them in fp32:
 logits in evaluation and in training, the mean cross-entropy, some of its gradients, and a running mean and variance
 after one training batch. Parameters are numbers that fp16 holds; images are a formula (see `images`).
 Needs PyTorch, torchvision and timm. usage: make_resnet_fixtures.py OUTDIR"""
@@ -50,11 +50,11 @@ def wide_deep():
                         channels=(2, 4, 8, 16), base_width=128))
 
 
-def network(block, width, small_stem):
+def network(block, width, small_stem, groups=1):
     """torchvision's ResNet with a block a stage and fewer channels, which its constructor has no setting for."""
     model = ResNet.__new__(ResNet)
     nn.Module.__init__(model)
-    model._norm_layer, model.inplanes, model.dilation, model.groups, model.base_width = nn.BatchNorm2d, width, 1, 1, 64
+    model._norm_layer, model.inplanes, model.dilation, model.groups, model.base_width = nn.BatchNorm2d, width, 1, groups, 64
     kernel, stride = (3, 1) if small_stem else (7, 2)
     model.conv1 = nn.Conv2d(3, width, kernel, stride, kernel // 2, bias=False)
     model.bn1, model.relu = nn.BatchNorm2d(width), nn.ReLU(inplace=True)
@@ -75,7 +75,8 @@ def main(folder):
     torch.manual_seed(1)
     expected = {}
     for kind, make, side in (("basic", lambda: network(BasicBlock, 2, True), 16),
-                             ("bottleneck", lambda: network(Bottleneck, 1, False), 64), ("wide_deep", wide_deep, 64)):
+                             ("bottleneck", lambda: network(Bottleneck, 1, False), 64), ("wide_deep", wide_deep, 64),
+                             ("groups", lambda: network(Bottleneck, 2, False, 2), 64)):
         model, x, labels = make(), images(side), torch.arange(IMAGES) % CLASSES
         half = {k: v.half() if v.dtype == torch.float32 else v.clone() for k, v in model.state_dict().items()}
         save(f"{folder}/resnet_{kind}.safetensors", half)

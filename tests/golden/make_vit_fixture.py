@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes vit_tiny.safetensors and vit_tiny_expected.safetensors, and the same of deit_tiny, which has a distillation token, and of vit_mean_tiny, which has no class token: a small ViT of timm's with random parameters, and what
+"""Makes vit_tiny.safetensors and vit_tiny_expected.safetensors, and the same of deit_tiny, which has a distillation token, of vit_mean_tiny, which has no class token, and of vit_registers_tiny and vit_registers_mean_tiny, which have registers: a small ViT of timm's with random parameters, and what
 PyTorch computes with it in fp32: logits, the mean cross-entropy and some of its gradients. Parameters are numbers that
 fp16 holds; images are those of make_resnet_fixtures.py. Needs PyTorch and timm (pip install timm).
 usage: make_vit_fixture.py OUTDIR"""
@@ -40,3 +40,7 @@ if __name__ == "__main__":
     make("deit_tiny", VisionTransformerDistilled, sys.argv[1], (*GRADIENTS, "dist_token", "head_dist.weight"))
     make("vit_mean_tiny", partial(VisionTransformer, class_token=False, global_pool="avg"), sys.argv[1],
          (*(name.replace("norm.bias", "fc_norm.bias") for name in GRADIENTS[1:]), "fc_norm.weight"))
+    make("vit_registers_tiny", partial(VisionTransformer, reg_tokens=3, no_embed_class=True, init_values=1e-5), sys.argv[1],
+         (*GRADIENTS, "reg_token", "blocks.0.ls1.gamma", "blocks.1.ls2.gamma"))
+    make("vit_registers_mean_tiny", partial(VisionTransformer, class_token=False, reg_tokens=3, global_pool="avg"), sys.argv[1],
+         (*(name.replace("norm.bias", "fc_norm.bias") for name in GRADIENTS[1:]), "fc_norm.weight", "reg_token"))

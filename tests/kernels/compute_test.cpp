@@ -377,6 +377,15 @@ TEST_P(BiasTest, GradientIsTheSumOfRows) {
         ASSERT_EQ(dx, relu ? g.data() : cdy.data());
         expect_near(db.values(), want, 1e-5);
         ASSERT_EQ((relu ? g : cdy).floats(), gated);
+        if (relu) continue;
+        std::vector<double> products(want.size());
+        for (std::size_t i = 0; i < y.size(); ++i) products[i % products.size()] += double{y[i]} * dy[i];
+        device().bias_backward({.of = {type, rows * columns},
+                                .columns = columns,
+                                .dy = cdy.data(),
+                                .bias_gradient = db.data(),
+                                .x = cy.data()});
+        expect_near(db.values(), products, 1e-5);
       }
     }
   }
@@ -686,6 +695,7 @@ TEST_P(PoolingTest, GradientsByFiniteDifferences) {
   Device& on = device();
   constexpr ValueType kType = ValueType::kFp32;
   constexpr Pooling kMaximum = Pooling::kMaximum;
+  const auto factors = array(random_floats(10, 7));
   const PoolShape average{2, 6, 5, 3, 3, 2}, maximum{2, 6, 6, 5, 2, 2, 0, kMaximum},
       padded{2, 6, 5, 5, 3, 2, 1, kMaximum};
   const ShortcutShape cut{2, 6, 6, 4, 10, 2};
@@ -733,6 +743,18 @@ TEST_P(PoolingTest, GradientsByFiniteDifferences) {
        },
        [&](const float*, const float*, const float* dy, float* dx, bool add) {
          on.scale({{kType, 50}, -1.5F, dy, dx, add});
+       }},
+      {"scale by column", 50, 50,
+       [&](const float* x, float* y) {
+         on.scale({.of = {kType, 50}, .x = x, .y = y, .columns = 10, .by_column = factors.data()});
+       },
+       [&](const float*, const float*, const float* dy, float* dx, bool add) {
+         on.scale({.of = {kType, 50},
+                   .x = dy,
+                   .y = dx,
+                   .accumulate = add,
+                   .columns = 10,
+                   .by_column = factors.data()});
        }},
       {"add", 50, 50,
        [&](const float* x, float* y) {

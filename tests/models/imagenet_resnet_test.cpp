@@ -80,6 +80,19 @@ TEST(ImagenetResNet, RefusesOtherStagesAndImages) {
   config = families().config("resnet18");
   config.width = 16;
   EXPECT_THROW(make_model(config), UsageError);
+  config = families().config("resnet18");
+  config.set("groups", 2);
+  EXPECT_THROW(make_model(config), UsageError);
+  config = families().config("resnet50");
+  config.set("groups", 3);
+  EXPECT_THROW(make_model(config), UsageError);
+  config.set("width", 66);
+  config.set("groups", 1);
+  const auto device = make_device("cpu", 1);
+  EXPECT_NO_THROW(make_model(config)->build(1, ValueType::kFp32, *device));
+  config.set("groups", 2);
+  config.set("widen", 2);  // 66 channels of a group in the first stage
+  EXPECT_THROW(make_model(config)->build(1, ValueType::kFp32, *device), UsageError);
 }
 
 // ---- what torchvision computes
@@ -91,13 +104,15 @@ struct ResNetCase {
   int side;
   int widen = 1;
   bool deep = false;
+  int groups = 1;
   std::string path() const {
     return std::string(LPMM_SOURCE_DIR "/tests/golden/resnet_") + kind + ".safetensors";
   }
 };
 constexpr ResNetCase kBasic{"basic", "resnet18", 2, true, 16},
     kBottleneck{"bottleneck", "resnet50", 1, false, 64},
-    kWideDeep{"wide_deep", "resnet50", 2, false, 64, 2, true};
+    kWideDeep{"wide_deep", "resnet50", 2, false, 64, 2, true},
+    kGroups{"groups", "resnet50", 2, false, 64, 2, false, 2};
 
 ModelConfig config_of_resnet(const ResNetCase& of) {
   ModelConfig config = resnet_torchvision().read(of.path());
@@ -107,6 +122,7 @@ ModelConfig config_of_resnet(const ResNetCase& of) {
   EXPECT_EQ(config.flag("small_stem"), of.small_stem);
   EXPECT_EQ(config.flag("deep"), of.deep);
   EXPECT_EQ(config.integer("widen"), of.widen);
+  EXPECT_EQ(config.integer("groups"), of.groups);
   EXPECT_EQ(config.classes, 5);
   config.height = config.width = of.side;
   return config;
@@ -114,7 +130,7 @@ ModelConfig config_of_resnet(const ResNetCase& of) {
 
 TEST(ImagenetResNet, ComputesWhatTorchvisionDoes) {
   const SafetensorsFile expected(LPMM_SOURCE_DIR "/tests/golden/resnet_expected.safetensors");
-  for (const ResNetCase& of : {kBasic, kBottleneck, kWideDeep}) {
+  for (const ResNetCase& of : {kBasic, kBottleneck, kWideDeep, kGroups}) {
     SCOPED_TRACE(of.kind);
     const std::string prefix = std::string(of.kind) + ".";
     PublishedImages tiny(resnet_torchvision(), of.path(), config_of_resnet(of), "cpu");
@@ -135,7 +151,7 @@ TEST(ImagenetResNet, ComputesWhatTorchvisionDoes) {
 
 TEST(ImagenetResNet, ComputesTheSameOnTheEmulatedDevice) {
   const SafetensorsFile expected(LPMM_SOURCE_DIR "/tests/golden/resnet_expected.safetensors");
-  for (const ResNetCase& of : {kBasic, kBottleneck, kWideDeep}) {
+  for (const ResNetCase& of : {kBasic, kBottleneck, kWideDeep, kGroups}) {
     SCOPED_TRACE(of.kind);
     const std::string prefix = std::string(of.kind) + ".";
     PublishedImages tiny(resnet_torchvision(), of.path(), config_of_resnet(of), "cuda-emulated");
@@ -145,7 +161,7 @@ TEST(ImagenetResNet, ComputesTheSameOnTheEmulatedDevice) {
 }
 
 TEST(ImagenetResNet, GoesOutAsItCameIn) {
-  for (const ResNetCase& of : {kBasic, kBottleneck, kWideDeep})
+  for (const ResNetCase& of : {kBasic, kBottleneck, kWideDeep, kGroups})
     expect_round_trip(resnet_torchvision(), of.path(), config_of_resnet(of));
 }
 

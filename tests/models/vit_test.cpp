@@ -69,40 +69,44 @@ TEST(Vit, ComputesWhatTimmDoes) {
   }
 }
 
-// DeiT's second token, and the mean of two heads.
-TEST(Vit, ADistilledOneComputesWhatTimmDoes) {
-  const std::string path = LPMM_SOURCE_DIR "/tests/golden/deit_tiny.safetensors";
-  ModelConfig config = vit_timm().read(path);
-  EXPECT_TRUE(config.flag("distilled"));
+// The same of another one of timm's, in tests/golden/NAME.safetensors, of which `gradients` are compared.
+ModelConfig expect_timms(const std::string& name, int gradients) {
+  const std::string path = LPMM_SOURCE_DIR "/tests/golden/" + name;
+  const SafetensorsFile expected(path + "_expected.safetensors");
+  ModelConfig config = vit_timm().read(path + ".safetensors");
   EXPECT_EQ(config.height, 16);
   config.set("heads", 2);
   for (const char* device : {"cpu", "cuda-emulated"}) {
-    PublishedImages tiny(vit_timm(), path, config, device);
-    const SafetensorsFile expected(LPMM_SOURCE_DIR "/tests/golden/deit_tiny_expected.safetensors");
+    PublishedImages tiny(vit_timm(), path + ".safetensors", config, device);
     tiny.expect_logits(published_values(expected, "logits"));
     tiny.train(published_values(expected, "loss")[0]);
     if (std::string_view(device) == "cpu") {
-      EXPECT_EQ(tiny.expect_gradients(expected, "gradient."), 11);
+      EXPECT_EQ(tiny.expect_gradients(expected, "gradient."), gradients);
     }
   }
-  expect_round_trip(vit_timm(), path, config);
+  expect_round_trip(vit_timm(), path + ".safetensors", config);
+  return config;
+}
+
+// DeiT's second token, and the mean of two heads.
+TEST(Vit, ADistilledOneComputesWhatTimmDoes) {
+  EXPECT_TRUE(expect_timms("deit_tiny", 11).flag("distilled"));
 }
 
 TEST(Vit, OneWithoutAClassTokenComputesWhatTimmDoes) {
-  const std::string path = LPMM_SOURCE_DIR "/tests/golden/vit_mean_tiny.safetensors";
-  ModelConfig config = vit_timm().read(path);
-  EXPECT_TRUE(config.flag("mean_pooled"));
-  config.set("heads", 2);
-  for (const char* device : {"cpu", "cuda-emulated"}) {
-    PublishedImages tiny(vit_timm(), path, config, device);
-    const SafetensorsFile expected(LPMM_SOURCE_DIR "/tests/golden/vit_mean_tiny_expected.safetensors");
-    tiny.expect_logits(published_values(expected, "logits"));
-    tiny.train(published_values(expected, "loss")[0]);
-    if (std::string_view(device) == "cpu") {
-      EXPECT_EQ(tiny.expect_gradients(expected, "gradient."), 9);
-    }
-  }
-  expect_round_trip(vit_timm(), path, config);
+  EXPECT_TRUE(expect_timms("vit_mean_tiny", 9).flag("mean_pooled"));
+}
+
+// DINOv2's registers and factors; and registers that have positions, which the mean leaves out.
+TEST(Vit, OnesWithRegistersComputeWhatTimmDoes) {
+  const ModelConfig tokens = expect_timms("vit_registers_tiny", 12),
+                    mean = expect_timms("vit_registers_mean_tiny", 10);
+  EXPECT_EQ(tokens.integer("registers"), 3);
+  EXPECT_EQ(tokens.number("layer_scale"), 1e-5);
+  EXPECT_TRUE(tokens.flag("patch_positions"));
+  EXPECT_EQ(mean.integer("registers"), 3);
+  EXPECT_EQ(mean.number("layer_scale"), 0);
+  EXPECT_FALSE(mean.flag("patch_positions"));
 }
 
 // DINO, MAE: a head of zeros stands in, and the rest is read.
@@ -131,7 +135,7 @@ TEST(Vit, ABackboneWithoutAHeadIsRead) {
   Floats head(std::size_t{2} * 8);
   in.memory.decode(in.memory.find("head.weight"), 0, head);
   EXPECT_EQ(head, Floats(head.size()));
-  for (const char* other : {"reg_token", "blocks.0.ls1.gamma", "fc_norm.weight"}) {
+  for (const char* other : {"norm_pre.weight", "blocks.0.gamma_1", "fc_norm.weight"}) {
     write(other);
     try {
       vit_timm().read(scratch / "model.safetensors");

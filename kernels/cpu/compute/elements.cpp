@@ -45,7 +45,13 @@ void CpuDevice::scale(const ScaleArgs& args) {
   for_shards(pool(), args.of.count, kPiece, [&](std::int64_t first, std::int64_t n) {
     alignas(64) float values[kPiece];
     loops::elements().to_float(args.of.type, {.columns = n}, bytes_at(args.x, first * b), values);
-    loops::sequences().scale(n, args.factor, values);
+    if (args.by_column == nullptr) {
+      loops::sequences().scale(n, args.factor, values);
+    } else {
+      std::int64_t column = first % args.columns;
+      for (std::int64_t i = 0; i < n; ++i, column = column + 1 == args.columns ? 0 : column + 1)
+        values[i] *= args.by_column[column];
+    }
     loops::elements().from_float(args.of.type, {.columns = n, .accumulate = args.accumulate}, values,
                                  bytes_at(args.y, first * b));
   });
@@ -80,10 +86,18 @@ void CpuDevice::activate_backward(const ActivationArgs& args) {
 const void* CpuDevice::bias_backward(const BiasBackward& args) {
   const void* out = args.g != nullptr ? args.g : args.dy;
   const ValueType type = args.of.type;
-  for_shards(pool(), args.columns, 256, [&](std::int64_t first, std::int64_t n) {
+  constexpr std::int64_t kStrip = 256;
+  for_shards(pool(), args.columns, kStrip, [&](std::int64_t first, std::int64_t n) {
     std::fill_n(args.bias_gradient + first, n, 0.0F);
     for (std::int64_t i = first; i < args.of.count; i += args.columns) {
       const std::int64_t at = i * value_bytes(type);
+      if (args.x != nullptr) {
+        alignas(64) float x[kStrip], dy[kStrip];
+        loops::elements().to_float(type, {.columns = n}, bytes_at(args.x, at), x);
+        loops::elements().to_float(type, {.columns = n}, bytes_at(args.dy, at), dy);
+        for (std::int64_t k = 0; k < n; ++k) args.bias_gradient[first + k] += dy[k] * x[k];
+        continue;
+      }
       if (args.g != nullptr) {
         loops::activations().backward({.type = type,
                                        .width = n,

@@ -24,6 +24,10 @@ struct Times {
   float factor;
   LPMM_HD float operator()(float x) const { return product(factor, x); }
 };
+struct TimesColumn {
+  const float* factors;
+  LPMM_HD float operator()(const Place& at, float x) const { return product(factors[at.column], x); }
+};
 struct AddPosition {
   const float* positions;
   std::int64_t width, length, first;
@@ -178,15 +182,16 @@ struct Turn {
   }
 };
 
-// The sum of dy down each column; with ReLU, g takes what passes.
+// The sum of dy, or of dy * x, down each column; with ReLU, g takes what passes.
 template <class Cell>
 struct BiasTerms {
   std::int64_t columns;
-  const Cell *y, *dy;
+  const Cell *y, *dy, *x;
   Cell* g;
   LPMM_HD void operator()(std::int64_t row, std::int64_t column, float (&of)[1]) const {
     const std::int64_t i = row * columns + column;
     of[0] = load(dy + i);
+    if (x != nullptr) of[0] *= load(x + i);
     if (g == nullptr) return;
     of[0] = where_positive(load(y + i), of[0]);
     store(g + i, of[0]);
@@ -194,6 +199,11 @@ struct BiasTerms {
   LPMM_HD void wide(std::int64_t row, std::int64_t column, float (&of)[1][kVector]) const {
     const std::int64_t i = row * columns + column;
     load_vector(dy + i, of[0]);
+    if (x != nullptr) {
+      float factors[kVector];
+      load_vector(x + i, factors);
+      for (int k = 0; k < kVector; ++k) of[0][k] *= factors[k];
+    }
     if (g == nullptr) return;
     float gate[kVector];
     load_vector(y + i, gate);
@@ -267,8 +277,12 @@ void CudaDevice::copy_or_add(const Array& of, const void* src, void* dst, bool a
 }
 void CudaDevice::scale(const ScaleArgs& args) {
   with_type(args.of.type, [&]<class Cell>(Cell*) {
-    map(stream(), args.of.count, Times{args.factor}, static_cast<Cell*>(args.y), args.accumulate,
-        static_cast<const Cell*>(args.x));
+    const auto* x = static_cast<const Cell*>(args.x);
+    auto* y = static_cast<Cell*>(args.y);
+    if (args.by_column == nullptr)
+      return map(stream(), args.of.count, Times{args.factor}, y, args.accumulate, x);
+    map_matrix(stream(), args.of.count / args.columns, args.columns, TimesColumn{args.by_column}, y,
+               args.accumulate, x);
   });
 }
 
@@ -300,10 +314,10 @@ const void* CudaDevice::bias_backward(const BiasBackward& args) {
   const std::int64_t columns = args.columns, rows = args.of.count / columns;
   with_type(args.of.type, [&]<class Cell>(Cell*) {
     const BiasTerms<Cell> terms{columns, static_cast<const Cell*>(args.y), static_cast<const Cell*>(args.dy),
-                                static_cast<Cell*>(args.g)};
+                                static_cast<const Cell*>(args.x), static_cast<Cell*>(args.g)};
     const StreamMemory room(8 * whole_shards(rows, columns) * columns, stream());
-    const bool is_wide =
-        columns % kVector == 0 && is_aligned(args.y) && is_aligned(args.dy) && is_aligned(args.g);
+    const bool is_wide = columns % kVector == 0 && is_aligned(args.y) && is_aligned(args.dy) &&
+                         is_aligned(args.x) && is_aligned(args.g);
     sum_whole_columns<1>(stream(), rows, columns, static_cast<double*>(room.data()),
                          arrivals_.take(whole_strips(columns), stream()).counters, terms,
                          StoreBias{args.bias_gradient}, is_wide);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/sort.h"
 #include "kernels/formats/quantiles.h"
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
@@ -52,23 +53,6 @@ __global__ void count_digits(std::int64_t count, const float* x, KeyTree tree, s
   }
 }
 
-// A bitonic network.
-LPMM_DEVICE void sort_tile(std::uint32_t* keys) {
-  constexpr unsigned kKeys = kSortedTile;
-  for (unsigned run = 2; run <= kKeys; run *= 2) {
-    for (unsigned reach = run / 2; reach > 0; reach /= 2) {
-      for (unsigned pair = threadIdx.x; pair < kKeys / 2; pair += blockDim.x) {
-        const unsigned low = (pair & ~(reach - 1)) << 1 | (pair & (reach - 1)), high = low + reach;
-        const std::uint32_t a = keys[low], b = keys[high];
-        if ((a > b) == ((low & run) == 0)) {
-          keys[low] = b;
-          keys[high] = a;
-        }
-      }
-      __syncthreads();
-    }
-  }
-}
 // How many of the sorted keys belong to numbers, not to NaNs.
 LPMM_DEVICE std::int64_t numbers_of(const std::uint32_t* keys) {
   std::int64_t begin = 0, end = kSortedTile;
@@ -93,7 +77,7 @@ __global__ void sort_tiles(std::int64_t count, const float* x, int shares, const
   for (int i = thread; i < kSortedTile; i += threads)
     keys[i] = first + i < count ? order_key(x[first + i]) : kNanKey;
   __syncthreads();
-  sort_tile(keys);
+  sort_block<kSortedTile>(keys);
   const std::int64_t numbers = numbers_of(keys);
   const auto weight = static_cast<double>(numbers);
   for (int k = thread; k < shares; k += threads) {

@@ -26,8 +26,8 @@ class PatchesOp : public Op {
 
 class PrependOp : public Op {
  public:
-  PrependOp(int batch, Value x, int token)
-      : batch_(batch), length_(x.width), width_(x.channels), token_(token) {}
+  PrependOp(int batch, Value x, int token, int count)
+      : batch_(batch), before_(x.values()), width_(std::int64_t{1} * count * x.channels), token_(token) {}
   std::int64_t workspace_bytes() const override {
     return largest_layout([&](Pieces& p) { Room(*this, p); });
   }
@@ -66,17 +66,20 @@ class PrependOp : public Op {
     std::byte* first;  // positions of the sequences
   };
   std::int64_t row_bytes() const { return width_ * value_bytes(plan->compute); }
-  std::int64_t before() const { return length_ * width_; }  // values of a sequence
-  std::int64_t after() const { return (length_ + 1) * width_; }
+  std::int64_t before() const { return before_; }  // values of a sequence
+  std::int64_t after() const { return before_ + width_; }
 
-  std::int64_t batch_, length_, width_;
+  std::int64_t batch_, before_, width_;  // values of a sequence as it comes, and of the tokens
   int token_;
 };
 
 class SelectOp : public Op {
  public:
-  SelectOp(int batch, Value x, int position)
-      : batch_(batch), values_(x.values()), width_(x.channels), position_(position) {}
+  SelectOp(int batch, Value x, int first, int count)
+      : batch_(batch),
+        values_(x.values()),
+        width_(std::int64_t{1} * count * x.channels),
+        before_(std::int64_t{1} * first * x.channels) {}
   void forward(RunState& run) const override {
     run.device.copy_or_add_rows(plan->compute, {batch_, width_, values_, width_},
                                 data(run, inputs[0]) + offset(), data(run, output));
@@ -90,8 +93,9 @@ class SelectOp : public Op {
   }
 
  private:
-  std::int64_t offset() const { return position_ * width_ * value_bytes(plan->compute); }
-  std::int64_t batch_, values_, width_, position_;
+  std::int64_t offset() const { return before_ * value_bytes(plan->compute); }
+  std::int64_t batch_, values_, width_,
+      before_;  // values of a sequence, of what is selected, of what is before
 };
 
 }  // namespace
@@ -106,15 +110,16 @@ Value patches(ProgramBuilder& b, Value x, int side) {
                   {});
 }
 
-Value prepend(ProgramBuilder& b, const std::string& name, Value x) {
+Value prepend(ProgramBuilder& b, const std::string& name, Value x, int count) {
   const int token =
-      b.add_tensor(name, {1, 1, x.channels}, {InitialKind::kNormal, 0.02}, TensorKind::kEmbedding);
-  return b.add_op(std::make_unique<PrependOp>(b.batch(), x, token), {x},
-                  b.add_value(1, x.width + 1, x.channels), {});
+      b.add_tensor(name, {1, count, x.channels}, {InitialKind::kNormal, 0.02}, TensorKind::kEmbedding);
+  return b.add_op(std::make_unique<PrependOp>(b.batch(), x, token, count), {x},
+                  b.add_value(1, x.width + count, x.channels), {});
 }
 
-Value select(ProgramBuilder& b, Value x, int position) {
-  return b.add_op(std::make_unique<SelectOp>(b.batch(), x, position), {x}, b.add_value(1, 1, x.channels), {});
+Value select(ProgramBuilder& b, Value x, int first, int count) {
+  return b.add_op(std::make_unique<SelectOp>(b.batch(), x, first, count), {x},
+                  b.add_value(1, count, x.channels), {});
 }
 
 }  // namespace lpmm

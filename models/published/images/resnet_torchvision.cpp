@@ -76,17 +76,15 @@ bool lacks_head(const PublishedTensors& tensors) {
   return tensors.find("fc.weight").entry == nullptr && tensors.find("classifier.1.weight").entry == nullptr;
 }
 
-// The factor on the channels inside bottlenecks. Throws for convolutions in groups, which there are not here.
-std::int64_t widening(const PublishedTensors& tensors, std::int64_t width) {
+// The factor on the channels inside bottlenecks, and their groups.
+void read_bottleneck(const PublishedTensors& tensors, std::int64_t width, ModelConfig& model) {
   const std::vector<std::int64_t>& middle =
       expect_published(tensors, kLayout, "layer1.0.conv2.weight", 4).shape;
-  if (middle[0] != middle[1]) {
-    throw RunError(
-        fmt::format("{}: is a ResNet with convolutions in groups (ResNeXt), which are not here; resnet, "
-                    "resnet-d and wide_resnet are",
-                    tensors.path()));
-  }
-  return width > 0 && middle[0] % width == 0 ? std::max<std::int64_t>(1, middle[0] / width) : 1;
+  const auto times = [](std::int64_t whole, std::int64_t part) {
+    return part > 0 && whole % part == 0 ? std::max<std::int64_t>(1, whole / part) : 1;
+  };
+  model.set("widen", times(middle[0], width));
+  model.set("groups", times(middle[0], middle[1]));
 }
 
 std::string remark_on_resnet(const std::string& path, const ModelConfig&) {
@@ -173,7 +171,7 @@ ModelConfig read_resnet(const std::string& path) {
   model.set("width", stem[0]);
   model.set("small_stem", !deep && stem[2] == 3);
   model.set("deep", deep);
-  if (bottleneck) model.set("widen", widening(tensors, stem[0]));
+  if (bottleneck) read_bottleneck(tensors, stem[0], model);
   name_resnet(model);
   model.channels = static_cast<int>(std::clamp<std::int64_t>(first[1], 0, 4096));
   model.classes = lacks_head(tensors)
@@ -195,10 +193,10 @@ void load_statistics(const std::string& path, Buffers& buffers) {
 void save_hugging_face(const WeightSource& weights, const ModelConfig& m, std::int64_t classes,
                        const std::string& folder, Device& device) {
   const bool bottleneck = m.flag("bottleneck");
-  if (m.flag("small_stem") || m.flag("deep") || m.integer("widen") > 1) {
+  if (m.flag("small_stem") || m.flag("deep") || m.integer("widen") > 1 || m.integer("groups") > 1) {
     throw UsageError(
-        fmt::format("{}: transformers' ResNet has neither model.small_stem, model.deep nor model.widen; "
-                    "export without --hf",
+        fmt::format("{}: transformers' ResNet has none of model.small_stem, model.deep, model.widen and "
+                    "model.groups; export without --hf",
                     weights.path()));
   }
   Json written = {{"architectures", {"ResNetForImageClassification"}},
@@ -217,6 +215,18 @@ void save_hugging_face(const WeightSource& weights, const ModelConfig& m, std::i
   save_published(weights, kHuggingFace, written, folder, device);
 }
 
+// timm's names: resnet50d, wide_resnet50_2, resnext50_32x4d (groups, and channels of one at a width of 64).
+std::string architecture_of(const ModelConfig& m) {
+  const int widen = m.integer("widen"), groups = m.integer("groups");
+  const char* deep = m.flag("deep") ? "d" : "";
+  if (groups > 1) {
+    constexpr int kBaseWidth = 64;
+    return fmt::format("resnext{}{}_{}x{}d", m.name.substr(std::string_view("resnet").size()), deep, groups,
+                       kBaseWidth * widen / groups);
+  }
+  return widen > 1 ? fmt::format("wide_{}{}_{}", m.name, deep, widen) : m.name + deep;
+}
+
 void save_resnet(const WeightSource& weights, const ModelConfig& config, const std::string& folder,
                  Device& device) {
   const std::vector<TensorInfo> tensors = weights.infos();
@@ -227,10 +237,7 @@ void save_resnet(const WeightSource& weights, const ModelConfig& config, const s
   if (!facts.files.empty() && is_hugging_face(facts.files))
     return save_hugging_face(weights, complete(config), head->elements(), folder, device);
   const ModelConfig m = complete(config);
-  const int widen = m.integer("widen");
-  const std::string architecture = (widen > 1 ? "wide_" : "") + config.name + (m.flag("deep") ? "d" : "") +
-                                   (widen > 1 ? fmt::format("_{}", widen) : "");
-  Json written = {{"architecture", architecture},
+  Json written = {{"architecture", architecture_of(m)},
                   {"num_classes", head->elements()},
                   {"model_args", {{"num_classes", head->elements()}}}};
   add_label_names(facts, head->elements(), written);

@@ -73,14 +73,11 @@ struct OtherVit {
   const char* tensor;
   std::string_view has;
 };
-constexpr OtherVit kOthers[] = {
-    {"reg_token", "registers (reg_token)"},
-    {"blocks.0.ls1.gamma", "factors on what layers add (LayerScale), as DINOv2 has"},
-    {"blocks.0.gamma_1", "factors on what layers add, as BEiT has"},
-    {"blocks.0.attn.q_norm.weight", "norms of queries and keys"},
-    {"blocks.0.mlp.fc1_g.weight", "gated MLPs"},
-    {"norm_pre.weight", "a norm before its layers, as CLIP has"},
-    {"attn_pool.latent", "a head that attends (global_pool map)"}};
+constexpr OtherVit kOthers[] = {{"blocks.0.gamma_1", "factors on what layers add, as BEiT has"},
+                                {"blocks.0.attn.q_norm.weight", "norms of queries and keys"},
+                                {"blocks.0.mlp.fc1_g.weight", "gated MLPs"},
+                                {"norm_pre.weight", "a norm before its layers, as CLIP has"},
+                                {"attn_pool.latent", "a head that attends (global_pool map)"}};
 constexpr std::int64_t kHeadWidth = 64, kMostLayers = 1000;
 
 const std::vector<std::int64_t>& shape_of(const PublishedTensors& tensors, const std::string& name,
@@ -105,7 +102,7 @@ bool is_vit(const std::string& path) {
 // Throws for one that this ViT is not.
 void refuse_others(const PublishedTensors& tensors) {
   constexpr std::string_view kInstead =
-      "which is not here; vit_*_patch16_224.augreg_in21k, deit and dino are";
+      "which is not here; vit_*_patch16_224.augreg_in21k, deit, dino and dinov2 are";
   for (const OtherVit& other : kOthers) {
     if (tensors.find(other.tensor).entry != nullptr)
       throw RunError(fmt::format("{}: is a ViT with {}, {}", tensors.path(), other.has, kInstead));
@@ -134,9 +131,25 @@ std::int64_t heads_beside(const std::string& path) {
   return sizes.has("num_heads") ? sizes.size("num_heads") : 0;
 }
 
-// How many tokens stand before the patches.
-int tokens_before(bool distilled, bool mean_pooled) {
-  return mean_pooled ? 0 : distilled ? 2 : 1;
+// How many positions are of tokens before the patches.
+std::int64_t tokens_with_positions(const ModelConfig& m) {
+  if (m.flag("patch_positions")) return 0;
+  return m.integer("registers") + (m.flag("distilled") ? 1 : 0) + (m.flag("mean_pooled") ? 0 : 1);
+}
+// The side of the square of patches that so many positions leave; 0: none.
+std::int64_t patches_across(const ModelConfig& m, std::int64_t positions) {
+  const std::int64_t patches = positions - tokens_with_positions(m);
+  const auto across = std::lround(std::sqrt(static_cast<double>(std::max<std::int64_t>(patches, 0))));
+  return across * across == patches ? across : 0;
+}
+// Factors on what layers add are learned: this is what timm's models begin with, mostly.
+constexpr double kFirstFactor = 1e-5;
+double first_factor(const std::string& path) {
+  if (!PublishedConfig::is_beside(path)) return kFirstFactor;
+  const PublishedConfig config(PublishedConfig::beside(path));
+  if (!config.has("model_args")) return kFirstFactor;
+  return PublishedConfig(config.path() + ": model_args", config.json()["model_args"])
+      .positive("init_values", kFirstFactor);
 }
 
 std::int64_t usual_heads(std::int64_t channels) {
@@ -186,15 +199,19 @@ ModelConfig read_vit(const std::string& path) {
   if (is_hugging_face(path)) return read_hugging_face(path, tensors);
   refuse_others(tensors);
   const std::vector<std::int64_t> patch = shape_of(tensors, "patch_embed.proj.weight", 4);
-  const bool distilled = tensors.find("dist_token").entry != nullptr,
-             mean_pooled = tensors.find("cls_token").entry == nullptr;
-  const std::int64_t patches = shape_of(tensors, "pos_embed", 3)[1] - tokens_before(distilled, mean_pooled);
-  const auto across = static_cast<std::int64_t>(std::lround(std::sqrt(static_cast<double>(patches))));
-  if (across * across != patches) {
-    throw RunError(fmt::format("{}: pos_embed has {} positions of patches, which are no square",
-                               tensors.path(), patches));
-  }
+  const auto has = [&](const char* name) { return tensors.find(name).entry != nullptr; };
   ModelConfig model = families().config("vit");
+  model.set("distilled", has("dist_token"));
+  model.set("mean_pooled", !has("cls_token"));
+  model.set("registers", has("reg_token") ? shape_of(tensors, "reg_token", 3)[1] : 0);
+  if (has("blocks.0.ls1.gamma")) model.set("layer_scale", first_factor(path));
+  const std::int64_t positions = shape_of(tensors, "pos_embed", 3)[1];
+  if (patches_across(model, positions) == 0) model.set("patch_positions", true);
+  const std::int64_t across = patches_across(model, positions);
+  if (across == 0) {
+    throw RunError(fmt::format("{}: pos_embed has {} positions, which are no square of patches",
+                               tensors.path(), positions));
+  }
   expect_published(tensors, kLayout, "blocks.0.norm1.weight", 1);
   model.set("layers", count_published(tensors, kLayout, kMostLayers, [](std::int64_t i) {
               return fmt::format("blocks.{}.norm1.weight", i);
@@ -205,8 +222,6 @@ ModelConfig read_vit(const std::string& path) {
   model.set("heads", heads > 0 ? heads : usual_heads(patch[0]));
   model.channels = static_cast<int>(patch[1]);
   model.height = model.width = static_cast<int>(across * patch[2]);
-  model.set("distilled", distilled);
-  model.set("mean_pooled", mean_pooled);
   model.classes = tensors.find("head.weight").entry == nullptr
                       ? kStandInClasses
                       : static_cast<int>(shape_of(tensors, "head.weight", 2)[0]);
@@ -246,9 +261,7 @@ void save_vit(const WeightSource& weights, const ModelConfig& config, const std:
     if (t.name == "pos_embed") positions = t.shape[1];
     if (t.name == "head.bias") classes = t.shape[0];
   }
-  const bool distilled = m.flag("distilled"), mean_pooled = m.flag("mean_pooled");
-  const auto across =
-      std::lround(std::sqrt(static_cast<double>(positions - tokens_before(distilled, mean_pooled))));
+  const std::int64_t across = patches_across(m, positions);
   const PublishedFacts facts = weights.facts();
   if (!facts.files.empty() && is_hugging_face(facts.files))
     return save_hugging_face(weights, m, across * m.integer("patch"), classes, folder, device);
@@ -256,19 +269,24 @@ void save_vit(const WeightSource& weights, const ModelConfig& config, const std:
     throw UsageError(fmt::format("{}: model.epsilon = {}: timm's ViT has {}; export without --hf",
                                  weights.path(), m.number("epsilon"), kTimmsEpsilon));
   }
-  Json written = {{"architecture", distilled ? "deit_base_distilled_patch16_224" : "vit_base_patch16_224"},
-                  {"num_classes", classes},
-                  {"model_args",
-                   {{"num_classes", classes},
-                    {"img_size", across * m.integer("patch")},
-                    {"patch_size", m.integer("patch")},
-                    {"embed_dim", m.integer("embedding")},
-                    {"depth", m.integer("layers")},
-                    {"num_heads", m.integer("heads")}}}};
-  if (mean_pooled) {
-    written["global_pool"] = written["model_args"]["global_pool"] = "avg";
-    written["model_args"]["class_token"] = false;
+  Json written = {
+      {"architecture", m.flag("distilled") ? "deit_base_distilled_patch16_224" : "vit_base_patch16_224"},
+      {"num_classes", classes},
+      {"model_args",
+       {{"num_classes", classes},
+        {"img_size", across * m.integer("patch")},
+        {"patch_size", m.integer("patch")},
+        {"embed_dim", m.integer("embedding")},
+        {"depth", m.integer("layers")},
+        {"num_heads", m.integer("heads")}}}};
+  Json& arguments = written["model_args"];
+  if (m.flag("mean_pooled")) {
+    written["global_pool"] = arguments["global_pool"] = "avg";
+    arguments["class_token"] = false;
   }
+  if (m.integer("registers") > 0) arguments["reg_tokens"] = m.integer("registers");
+  if (m.flag("patch_positions")) arguments["no_embed_class"] = true;
+  if (m.number("layer_scale") > 0) arguments["init_values"] = m.number("layer_scale");
   add_label_names(facts, classes, written);
   add_pixels(facts, classes, written);
   save_published(weights, kLayout, written, folder, device);
