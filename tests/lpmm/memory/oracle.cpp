@@ -478,17 +478,21 @@ StepReport Oracle::commit(double learning_rate) {
           for (std::size_t at = 0; at < sum.size(); at += 65536) {
             const auto first = sum.begin() + static_cast<std::ptrdiff_t>(at);
             const std::size_t count = std::min<std::size_t>(65536, sum.size() - at);
-            square += sum_of_squares(Values(first, first + static_cast<std::ptrdiff_t>(count)));
+            const double of_quantum =
+                sum_of_squares(Values(first, first + static_cast<std::ptrdiff_t>(count)));
+            square += of_quantum;
+            total += of_quantum;
           }
         } else if (square < 0) {
           square = sum_of_squares(gradient(tensors_[i]));
         }
         if (optimizer_.percentile_clip > 0) factors[i] = clip_by_history(tensors_[i], square);
         if (factors[i] < 1) ++report.clipped_tensors;
-        total += square;
+        if (slots_ == 1) total += square;
         left += factors[i] * factors[i] * square;
       }
       report.gradient_norm = std::sqrt(total);
+      if (report.clipped_tensors == 0) left = total;
       if (optimizer_.clip_norm > 0) {
         report.clip_factor = std::min(1.0, optimizer_.clip_norm / (std::sqrt(left) + 1e-6));
       }

@@ -332,7 +332,7 @@ TEST(Slots, SharesAreEvenWhereTensorsCanBeCut) {
   for (const int ranks : {1, 2, 3, 8}) {
     const std::vector<std::int64_t> even = shares_of("adamw", ranks);
     const auto [least, most] = std::minmax_element(even.begin(), even.end());
-    EXPECT_LE(*most - *least, 2 * kQuantum) << ranks;
+    EXPECT_LE(*most - *least, 3 * kQuantum) << ranks;
   }
   const std::vector<std::int64_t> whole = shares_of("lamb", 2);
   EXPECT_LE(std::abs(whole[0] - whole[1]), 5025 * 768) << "the largest tensor";
