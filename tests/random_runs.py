@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Trains small models with settings drawn at random, as no list of tests combines them, and holds each run to what every run
-promises: two threads make the bytes of one, a run that goes on from a checkpoint ends as it would have, a run without an
+promises: two threads make the bytes of one, as do ranks, a run that goes on from a checkpoint ends as it would have, a run without an
 accumulator (memory.accumulator = "none") ends as with one in fp32. Settings that do not go together must be refused in one
 line, before anything is written.
 
@@ -92,7 +92,7 @@ def data_of(reads, draw):
 
 
 def draw_config(draw, tables):
-    """Most of what is drawn goes together. Returns the config, and whether it has no accumulator."""
+    """Most of what is drawn goes together. Returns the config, whether it has no accumulator, and its slots."""
     maybe = lambda share, *lines: list(lines) if draw.random() < share else []
     name, (reads, sizes, options, frozen) = draw.choice(list(MODELS.items()))
     rule, preset = draw.choice(list(tables.rules)), draw.choice(list(tables.presets))
@@ -103,7 +103,8 @@ def draw_config(draw, tables):
     in_momentum = row["may_accumulate"] and not at_once and draw.random() < 0.4
     clips = not at_once and not in_momentum
     model = [f'name = "{name}"', sizes.format(width=draw.choice([16, 24, 64, 68]))] + maybe(0.5, draw.choice(options))
-    train = ["steps = 4", "batch = 8", f"microbatches = {1 if at_once else draw.choice([1, 2, 4])}",
+    microbatches = 1 if at_once else draw.choice([1, 2, 4])
+    train = ["steps = 4", "batch = 8", f"microbatches = {microbatches}",
              f'compute = "{draw.choice(["bf16", "fp32"])}"', f"seed = {draw.randrange(100)}"]
     optimizer = [f'rule = "{rule}"', f"learning_rate = {draw.choice([1e-3, 1e-2])}"]
     optimizer += maybe(0.2, "weight_decay = 0.1")
@@ -133,7 +134,10 @@ def draw_config(draw, tables):
     override = draw.choice(["exempt = true", 'parameter = "int8"'])
     text += "".join(maybe(0.15, f'[[memory.override]]\npattern = "*weight"\n{override}\n'))
     text += "".join(maybe(0.2, f'[[optimizer.group]]\npattern = "{frozen}"\nfrozen = true\n'))
-    return text, at_once
+    slots = draw.choice([1, microbatches]) if not in_momentum and "every = true" not in text else 1
+    if slots > 1:
+        text += f"[ranks]\nslots = {slots}\n"
+    return text, at_once, slots
 
 
 class Runs:
@@ -153,7 +157,7 @@ class Runs:
         last = self.checkpoints(out)[-1]
         return last.name, {f.name: hashlib.sha256(f.read_bytes()).hexdigest() for f in last.glob("*.safetensors")}
 
-    def faults(self, config, at_once, device):
+    def faults(self, config, at_once, slots, device):
         """Of one config: what is wrong, or the line that refuses it."""
         for out in ("first", "second"):
             shutil.rmtree(self.folder / out, ignore_errors=True)
@@ -175,6 +179,12 @@ class Runs:
         compare("two threads make other bytes", "second", self.train(config, "second", device, 2))
         shutil.rmtree(self.checkpoints("second")[-1])
         compare("a run that goes on ends otherwise", "second", self.train(config, "second", device, 1, "--resume"))
+        if slots > 1:
+            shutil.rmtree(self.folder / "second")
+            compare("ranks make other bytes", "second", self.train(config, "second", device, 2, "--ranks", str(slots)))
+            shutil.rmtree(self.checkpoints("second")[-1])
+            compare("two ranks go on otherwise", "second",
+                    self.train(config, "second", device, 1, "--resume", "--ranks", "2"))
         if at_once:
             shutil.rmtree(self.folder / "second")
             in_fp32 = config.replace('accumulator = "none"', 'accumulator = "fp32"')
@@ -194,9 +204,9 @@ def main():
         program = str(Path(options.program).resolve())
         runs, tables = Runs(program, Path(folder)), Tables(program)
         for i in range(options.runs):
-            config, at_once = draw_config(draw, tables)
+            config, at_once, slots = draw_config(draw, tables)
             device = draw.choice(["cpu", "cpu", "cpu", "cuda-emulated"])
-            faults, refusal = runs.faults(config, at_once, device)
+            faults, refusal = runs.faults(config, at_once, slots, device)
             if refusal is not None:
                 refused[re.sub(r"config\.toml(:\d+)?: |[\d.]+", "", refusal)[:100]] += 1
             for fault in faults:

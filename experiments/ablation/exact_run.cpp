@@ -26,7 +26,8 @@ void train_exactly(
   CpuDevice device(options.threads);
   const auto data = load_data(setup, device.host_pool());
   const auto model = make_model(config);
-  ModelMemory memory(model->tensors(), config.policy, config.optimizer, t.seed, t.microbatches, device);
+  ModelMemory memory(model->tensors(), config.policy, config.optimizer, t.seed, t.microbatches, device,
+                     config.slots());
   Buffers buffers(model->buffers(), device);
   model->initialize(memory, t.seed, {});
   const auto program = model->build(t.batch / t.microbatches, t.compute, device);

@@ -14,7 +14,8 @@ TrainSpeed bench_train(const RunConfig& config, const DataSource& data, Device& 
                        std::int64_t warm_up, const ProgressCall& progress) {
   const auto& t = config.train;
   const auto model = make_model(config);
-  ModelMemory memory(model->tensors(), config.policy, config.optimizer, t.seed, t.microbatches, device);
+  ModelMemory memory(model->tensors(), config.policy, config.optimizer, t.seed, t.microbatches, device,
+                     config.slots());
   Buffers buffers(model->buffers(), device);
   model->initialize(memory, t.seed, {});
   const auto program = model->build(t.batch / t.microbatches, t.compute, device);

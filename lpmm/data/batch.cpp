@@ -95,7 +95,8 @@ struct Prefetcher::State {
       const std::int64_t steps = steps_per_epoch(data, plan.batch, plan.keeps_last);
       for (;; ++epoch, index = 0) {
         for (; index < steps; ++index) {
-          for (int microbatch = 0; microbatch < plan.microbatches; ++microbatch) {
+          const int end = plan.count == 0 ? plan.microbatches : plan.first + plan.count;
+          for (int microbatch = plan.first; microbatch < end; ++microbatch) {
             {
               std::unique_lock lock(mutex);
               changed.wait(lock,

@@ -43,6 +43,8 @@ struct BatchPlan {
   // An epoch ends with a batch of the examples that are left over. Others fill it up, which do not count
   // (Batch::labels).
   bool keeps_last = false;
+  // Of the microbatches of each step those that are made: `count` from `first` on; 0: all.
+  int first = 0, count = 0;
 
   int examples() const { return batch / microbatches; }  // of a microbatch
   // How many of the first examples of a microbatch count, where the epoch has `all`.
@@ -90,6 +92,7 @@ std::int64_t steps_per_epoch(const DataSource& data, int batch, bool keeps_last 
 // Prepares the next microbatches on a thread of its own. next() returns them in order from (epoch, index).
 class Prefetcher {
  public:
+  // Of each step those microbatches that the plan names.
   Prefetcher(const DataSource& data, BatchPlan plan, std::int64_t epoch, std::int64_t index);
   ~Prefetcher();
   const Batch& next();  // valid until the following call; rethrows what the thread threw

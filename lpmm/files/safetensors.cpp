@@ -196,6 +196,18 @@ std::uint64_t safetensors_bytes(const Metadata& metadata, std::span<const Safete
   return header + data;
 }
 
+void emit_tensors(std::span<const SafetensorsSource> tensors, const SafetensorsSource::Sink& sink) {
+  for (const std::size_t i : layout(tensors)) {
+    std::uint64_t bytes = 0;
+    tensors[i].emit([&](std::span<const std::byte> piece) {
+      bytes += piece.size();
+      sink(piece);
+    });
+    if (bytes != tensor_bytes(tensors[i].dtype, tensors[i].shape))
+      throw std::logic_error("safetensors: a source wrote another length than its shape");
+  }
+}
+
 WrittenFile write_safetensors(const std::string& path, const Metadata& metadata,
                               std::span<const SafetensorsSource> tensors) {
   NewFile file(path);
@@ -208,12 +220,7 @@ WrittenFile write_safetensors(const std::string& path, const Metadata& metadata,
   std::uint64_t data = 0;
   const std::string header = header_of(metadata, tensors, &data);
   sink(std::as_bytes(std::span(header)));
-  for (const std::size_t i : layout(tensors)) {
-    const std::uint64_t expected = out.bytes + tensor_bytes(tensors[i].dtype, tensors[i].shape);
-    tensors[i].emit(sink);
-    if (out.bytes != expected)
-      throw std::logic_error("safetensors: a source wrote another length than its shape");
-  }
+  emit_tensors(tensors, sink);
   file.keep();
   return out;
 }

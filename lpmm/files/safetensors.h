@@ -65,6 +65,8 @@ struct WrittenFile {
   std::uint32_t crc32 = 0;
 };
 
+// Hands over the bytes of all tensors, in the order of the file.
+void emit_tensors(std::span<const SafetensorsSource> tensors, const SafetensorsSource::Sink& sink);
 // Bytes the file will have.
 std::uint64_t safetensors_bytes(const Metadata& metadata, std::span<const SafetensorsSource> tensors);
 // Writes the file through NewFile and syncs it. Wider types come first, so that every tensor is aligned to

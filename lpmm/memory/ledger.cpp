@@ -24,16 +24,23 @@ double Ledger::bits_per_parameter() const {
 }
 
 Ledger memory_ledger(std::span<const TensorInfo> tensors, const Policy& policy,
-                     const OptimizerConfig& optimizer) {
+                     const OptimizerConfig& optimizer, const Sharding& sharding) {
   Ledger ledger;
-  for (const TensorInfo& t : tensors) {
-    const TensorPlan plan = plan_tensor(policy, optimizer, t);
+  std::vector<TensorPlan> plans;
+  for (const TensorInfo& t : tensors) plans.push_back(plan_tensor(policy, optimizer, t));
+  if (sharding.ranks > 1) {
+    keep_own(plans, Shares(tensors, policy, optimizer, sharding.ranks), sharding.rank);
+  }
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const TensorInfo& t = tensors[i];
+    const TensorPlan& plan = plans[i];
     ledger.parameters += t.elements();
     for (const Role r : kEveryRole) {
       if (!plan[r]) continue;
-      const std::int64_t codes = code_bytes(plan[r]->codec.format, plan[r]->elements);
+      const int copies = r == Role::kAccumulator ? sharding.own_slots() : 1;
+      const std::int64_t codes = copies * code_bytes(plan[r]->codec.format, plan[r]->elements);
       (is_exempt(policy, t) ? ledger.exempt : ledger.role_codes[r]) += codes;
-      ledger.role_steps[r] += step_bytes(plan[r]->codec, plan[r]->elements);
+      ledger.role_steps[r] += copies * step_bytes(plan[r]->codec, plan[r]->elements);
     }
     if (has_history(optimizer, t.name)) ledger.buffers += kHistoryBytes;
     ledger.peaks += peaks_of(policy, optimizer, t) * peak_bytes(t);
@@ -74,8 +81,9 @@ std::int64_t first_pass_bytes(std::span<const TensorInfo> tensors, const Policy&
 Ledger ModelMemory::ledger() const {
   std::vector<TensorInfo> infos;
   for (const MemoryState::Tensor& t : state_->tensors) infos.push_back(t.info);
-  Ledger ledger = memory_ledger(infos, state_->policy, state_->optimizer);
-  ledger.workspace = state_->workspace_bytes;
+  Ledger ledger = memory_ledger(infos, state_->policy, state_->optimizer, sharding());
+  ledger.workspace =
+      state_->workspace_bytes + slot_workspace_bytes(infos, state_->policy, state_->optimizer, sharding());
   return ledger;
 }
 

@@ -200,6 +200,11 @@ void check_kind(const ModelMemory& memory, const MemoryFile& kind) {
     throw UsageError(
         fmt::format("a {} of {} tensors: its file has no names for them", kind.noun, memory.tensors()));
   }
+  if (const int ranks = memory.sharding().ranks; ranks > 1) {
+    throw UsageError(fmt::format(
+        "a {} that {} ranks share is no file of one; a run keeps it in checkpoints (lpmm/run/checkpoint.h)",
+        kind.noun, ranks));
+  }
 }
 }  // namespace
 

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "lpmm/base/error.h"
+#include "lpmm/ranks/ranks.h"
 
 namespace lpmm {
 namespace {
@@ -80,6 +81,12 @@ const kernels::RoleView& MemoryState::checked(int tensor, Role role, std::int64_
 void MemoryState::allocate_roles() {
   std::vector<TensorPlan> plans;
   for (const Tensor& t : tensors) plans.push_back(plan_tensor(policy, optimizer, t.info));
+  if (slots) {
+    keep_own(plans, slots->shares(), ranks.rank());
+    for (int i = 0; i < static_cast<int>(tensors.size()); ++i) {
+      tensors[static_cast<std::size_t>(i)].own_first = slots->shares().first(i, ranks.rank());
+    }
+  }
   for (const Role role : kEveryRole) {
     std::vector<Tensor*> owners;
     for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -99,7 +106,9 @@ void MemoryState::allocate_roles() {
       steps.push_back(layout.add(step_bytes(t->view[role].codec, t->view[role].elements),
                                  sizeof(std::uint16_t), t->info.name));
     }
-    pages[role] = allocate(device, static_cast<std::int64_t>(layout.end),
+    const int copies =
+        slots && role == Role::kAccumulator ? slots->copies_of(layout.add(0, kAlignment, "")) : 1;
+    pages[role] = allocate(device, copies * static_cast<std::int64_t>(layout.end),
                            fmt::format("role {}", to_string(role)), "a smaller model or preset");
     auto* const data = reinterpret_cast<std::uint8_t*>(pages[role].get());
     for (std::size_t i = 0; i < owners.size(); ++i) {

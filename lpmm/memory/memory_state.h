@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +14,7 @@
 #include "lpmm/memory/device_memory.h"
 #include "lpmm/memory/model_memory.h"
 #include "lpmm/memory/roles.h"
+#include "lpmm/memory/slots/slots.h"
 #include "lpmm/memory/step_results.h"
 
 namespace lpmm {
@@ -65,15 +67,18 @@ struct MemoryState {
     // so that they were updated by it or their squares are in the norm that is clipped to.
     bool folded = false;
     Ranges finished;
+    // The accumulator is that of the first slot here; states are of the elements that are owned here.
     RoleArray<kernels::RoleView> view;
-    int peaks = 0;                       // codes that the watch keeps of each element
-    std::uint8_t* peak_codes = nullptr;  // one after another
-    TensorStats* step_stats = nullptr;   // of the step under way, where they are wanted
-    TensorStats stats;                   // since the last take
+    std::int64_t own_first = 0;
+    int peaks = 0;                         // codes that the watch keeps of each element
+    std::uint8_t* peak_codes = nullptr;    // one after another
+    std::vector<TensorStats*> step_stats;  // of the step under way, where they are wanted: of each slot here
+    TensorStats stats;                     // since the last take
   };
 
-  MemoryState(Policy p, OptimizerConfig o, std::uint64_t run_seed, int k, PackedDevice& on)
-      : policy(std::move(p)),
+  MemoryState(Policy p, OptimizerConfig o, std::uint64_t run_seed, int k, PackedDevice& on, Ranks& with)
+      : ranks(with),
+        policy(std::move(p)),
         optimizer(std::move(o)),
         seed(run_seed),
         microbatches(k),
@@ -82,6 +87,8 @@ struct MemoryState {
         step_stats(on),
         watch(on) {}
 
+  Ranks& ranks;
+  std::unique_ptr<Slots> slots;  // null: one slot, whose accumulator updates tensors by itself
   std::vector<Tensor> tensors;
   std::vector<std::optional<GradientHistory>> histories;  // of the tensors
   Policy policy;
@@ -101,6 +108,7 @@ struct MemoryState {
 
   std::uint32_t step = 0;
   bool stepping = false, failed = false, broken = false;
+  bool agreed = false;  // in the step under way, all ranks on whether it failed
   std::string failure;
   // Of the step under way: whether all that an update made could be stored, and its tensor.
   std::vector<std::pair<const bool*, int>> pending;
@@ -131,11 +139,17 @@ struct MemoryState {
                                          int microbatch, int contribution, bool is_last);
   void fold_waiting();
   void look_at_results();
-  kernels::TensorUpdate update_of(int tensor, double clip);
+  void agree();  // on whether the step failed
+  // By what is in the accumulator and for the whole tensor; `found`: room for what is counted, or null.
+  kernels::TensorUpdate update_of(int tensor, double clip, TensorStats* found);
   void apply(int tensor, std::int64_t first, const kernels::Values& gradient);
   void check_finished() const;
+  // The first tensor of which an update could not store something; waits for the updates.
+  std::optional<int> not_storable() const;
+  [[noreturn]] void refuse_update(int tensor) const;
   void finish_updates();
   Clip clip_gradients(StepReport& report);
+  void update_tensors(const Clip& clip);
   void update_all(StepReport& report);
   void empty_accumulators();
   void leave_step();

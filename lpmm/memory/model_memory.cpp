@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
 #include "kernels/orthogonal.h"
 #include "lpmm/base/error.h"
 #include "lpmm/memory/memory_state.h"
+#include "lpmm/ranks/ranks.h"
 
 namespace lpmm {
 namespace {
@@ -31,11 +33,12 @@ void check_tensor(const TensorInfo& info) {
 }  // namespace
 
 void check_model_memory(std::span<const TensorInfo> tensors, const Policy& policy,
-                        const OptimizerConfig& optimizer, int microbatches) {
+                        const OptimizerConfig& optimizer, int microbatches, const Sharding& sharding) {
   check_policy(policy, optimizer, tensors);
   check_optimizer(optimizer);
   check_momentum(policy, optimizer);
   check_at_once(policy, optimizer, microbatches);
+  check_slots(policy, microbatches, sharding);
   check_peaks(policy, optimizer);
   check_groups(optimizer, tensors);
   if (microbatches < 1 || microbatches > kMostMicrobatches) {
@@ -51,10 +54,17 @@ void check_model_memory(std::span<const TensorInfo> tensors, const Policy& polic
 }
 
 ModelMemory::ModelMemory(std::vector<TensorInfo> tensors, Policy policy, OptimizerConfig optimizer,
-                         std::uint64_t seed, int microbatches, PackedDevice& device) {
-  check_model_memory(tensors, policy, optimizer, microbatches);
+                         std::uint64_t seed, int microbatches, PackedDevice& device, int slots,
+                         Ranks& ranks) {
+  const Sharding sharding{slots, ranks.size(), ranks.rank()};
+  check_model_memory(tensors, policy, optimizer, microbatches, sharding);
   const std::int64_t workspace_bytes = update_workspace_bytes(tensors, optimizer, device);
-  state_ = std::make_unique<MemoryState>(std::move(policy), std::move(optimizer), seed, microbatches, device);
+  std::unique_ptr<Slots> divided;
+  if (slots > 1)
+    divided = std::make_unique<Slots>(tensors, policy, optimizer, microbatches, slots, device, ranks);
+  state_ = std::make_unique<MemoryState>(std::move(policy), std::move(optimizer), seed, microbatches, device,
+                                         ranks);
+  state_->slots = std::move(divided);
   for (TensorInfo& info : tensors) {
     MemoryState::Tensor t;
     t.frozen = lpmm::is_frozen(state_->optimizer, info.name);
@@ -107,6 +117,22 @@ std::uint64_t ModelMemory::seed() const {
 PackedDevice& ModelMemory::device() const {
   return state_->device;
 }
+Ranks& ModelMemory::ranks() const {
+  return state_->ranks;
+}
+Sharding ModelMemory::sharding() const {
+  return {state_->slots ? state_->slots->count() : 1, state_->ranks.size(), state_->ranks.rank()};
+}
+Share ModelMemory::own_microbatches() const {
+  return state_->slots ? state_->slots->own_microbatches() : Share{0, state_->microbatches};
+}
+std::int64_t ModelMemory::own_first(int tensor) const {
+  return state_->tensors.at(static_cast<std::size_t>(tensor)).own_first;
+}
+std::vector<std::int64_t> ModelMemory::owned_ends(int tensor) const {
+  if (!state_->slots) return {info(tensor).elements()};
+  return state_->slots->owned_ends(tensor);
+}
 kernels::RoleView ModelMemory::view(int tensor, Role role) const {
   return state_->view(tensor, role);
 }
@@ -128,21 +154,25 @@ void ModelMemory::initialize(int tensor, std::int64_t first, const kernels::Valu
   PackedDevice& device = state_->device;
   const DeviceMemory room = allocate(device, room_on(device, 4 * count), "initial values", "a smaller model");
   const float* there = on_device(device, host, count, room.get());
-  if (view(tensor, Role::kCompensation).codes == nullptr) {
-    device.encode(v, first, count, there, noise, storable);
-  } else {
-    const auto part = [&](Role role) {
-      return part_of(state_->checked(tensor, role, first, count), first, count);
-    };
+  const kernels::RoleView& compensation = state_->view(tensor, Role::kCompensation);
+  // The elements whose compensation lies here have two terms, others one.
+  const std::int64_t own = own_first(tensor), end = first + count;
+  const std::int64_t from = compensation.codes == nullptr ? end : std::clamp(own, first, end);
+  const std::int64_t to = std::clamp(own + compensation.elements, from, end);
+  bool* const rest_storable = &state_->results.next()->finite;
+  device.encode(v, first, from - first, there, noise, storable);
+  device.encode(v, to, end - to, there + (to - first), noise, rest_storable);
+  bool* const pair_storable = &state_->results.next()->finite;
+  if (from < to) {
     Noise of_part{state_->seed, static_cast<std::uint32_t>(tensor), 0, 0};
-    of_part.first_group = static_cast<std::uint32_t>(first / kGroup);
+    of_part.first_group = static_cast<std::uint32_t>(from / kGroup);
     const kernels::TensorUpdate update =
-        assignment(part(Role::kParameter), part(Role::kCompensation),
-                   {there, static_cast<std::size_t>(count)}, of_part, storable);
+        assignment(part_of(v, from, to - from), part_of(compensation, from - own, to - from),
+                   {there + (from - first), static_cast<std::size_t>(to - from)}, of_part, pair_storable);
     device.update({&update, 1});
   }
   device.synchronize();
-  if (!*storable) {
+  if (!*storable || !*rest_storable || !*pair_storable) {
     throw RunError(
         fmt::format("tensor {}: an initial value is NaN, infinite or above 2^120", info(tensor).name));
   }

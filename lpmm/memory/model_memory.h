@@ -17,22 +17,30 @@
 #include "lpmm/memory/ledger.h"
 #include "lpmm/memory/optimizer_config.h"
 #include "lpmm/memory/policy.h"
+#include "lpmm/memory/slots/shares.h"
 #include "lpmm/memory/step.h"
 
 namespace lpmm {
 
+class Ranks;
+Ranks& alone();
+
 struct TensorStats {
   RoleArray<kernels::ChangeStats> role;
+  TensorStats& operator+=(const TensorStats& o) {
+    for (const Role r : kEveryRole) role[r] += o.role[r];
+    return *this;
+  }
 };
 
 // Throws UsageError for what ModelMemory refuses: what does not go together, or cannot be stored.
 void check_model_memory(std::span<const TensorInfo> tensors, const Policy& policy,
-                        const OptimizerConfig& optimizer, int microbatches);
+                        const OptimizerConfig& optimizer, int microbatches, const Sharding& sharding = {});
 
 // The memory that the tensors will take, before anything is allocated; its buffers are those of percentile
 // clipping, activations and workspace are 0.
 Ledger memory_ledger(std::span<const TensorInfo> tensors, const Policy& policy,
-                     const OptimizerConfig& optimizer);
+                     const OptimizerConfig& optimizer, const Sharding& sharding = {});
 // The workspace that their updates take besides, one after another; most rules need none.
 std::int64_t update_workspace_bytes(std::span<const TensorInfo> tensors, const OptimizerConfig& optimizer,
                                     const PackedDevice& device);
@@ -52,8 +60,14 @@ class ModelMemory {
  public:
   // Allocates everything, zeroed. `microbatches` K >= 1 scales folds by 1/K. Throws UsageError where settings
   // do not go together, and where two tensors have one name.
+  //
+  // With `slots` S > 1 the microbatches of a step form S runs of neighbours. Each has an accumulator of its
+  // own; a step adds them in fp32 as a tree (kernels/sums.h) and updates by the sum. S decides the bits. The
+  // `ranks`, whose number divides S and which outlive the memory, take as many slots each, and all of them
+  // call what follows in the same order: begin_step() takes the rank's microbatches, commit() exchanges.
+  // Each has all parameters, and the states of its share alone.
   ModelMemory(std::vector<TensorInfo> tensors, Policy policy, OptimizerConfig optimizer, std::uint64_t seed,
-              int microbatches, PackedDevice& device);
+              int microbatches, PackedDevice& device, int slots = 1, Ranks& ranks = alone());
   ~ModelMemory();
   ModelMemory(ModelMemory&&) noexcept;
 
@@ -65,8 +79,17 @@ class ModelMemory {
   std::uint64_t seed() const;
   int microbatches() const;
   PackedDevice& device() const;
-  // Null codes where the rule has no such state, or the tensor is frozen. The accumulator is the momentum
-  // where gradients are accumulated in it.
+  Ranks& ranks() const;
+  Sharding sharding() const;
+  // The microbatches whose gradients are folded here: all, or those of this rank.
+  Share own_microbatches() const;
+  // The elements of a tensor's states from which on they lie here; the view says how many. 0 where all do.
+  std::int64_t own_first(int tensor) const;
+  // Where the elements end that each rank owns of a tensor's states.
+  std::vector<std::int64_t> owned_ends(int tensor) const;
+  // Null codes where the rule has no such state, or the tensor is frozen. Of a state it has the elements that
+  // this rank owns, maybe none, and of an accumulator and the parameter all. The accumulator is the momentum
+  // where gradients are accumulated in it, and with slots the first one.
   kernels::RoleView view(int tensor, Role role) const;
   bool is_frozen(int tensor) const;  // gradients of it are dropped
   // Gradients of it are applied as they come: Step::fold() must get that of each element once, zeros as well.

@@ -77,6 +77,17 @@ TensorPlan plan_tensor(const Policy& policy, const OptimizerConfig& config, cons
   return plan;
 }
 
+void keep_own(std::span<TensorPlan> plans, const Shares& shares, int rank) {
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    const std::int64_t own = shares.count(static_cast<int>(i), rank);
+    for (const Role role : kEveryRole) {
+      if (!plans[i][role] || role == Role::kParameter || role == Role::kAccumulator) continue;
+      // Values of rows belong to tensors that have one owner.
+      if (is_per_element(role) || own == 0) plans[i][role]->elements = own;
+    }
+  }
+}
+
 bool can_accumulate(const OptimizerConfig& config) {
   return no_accumulation(config).empty();
 }
@@ -98,6 +109,36 @@ void check_momentum(const Policy& policy, const OptimizerConfig& config) {
         fmt::format("memory.accumulator = \"momentum\" is not for {} as it is set: {}. Or give "
                     "memory.accumulator a spec, int8:block128:sr",
                     row.name, why));
+  }
+}
+
+void check_slots(const Policy& policy, int microbatches, const Sharding& sharding) {
+  const auto [slots, ranks, rank] = sharding;
+  if (slots < 1 || microbatches % slots != 0) {
+    throw UsageError(
+        fmt::format("ranks.slots = {} does not divide train.microbatches = {}: a slot has whole microbatches",
+                    slots, microbatches));
+  }
+  if (ranks < 1 || slots % ranks != 0) {
+    std::vector<int> divisors;
+    for (int n = 1; n <= slots; ++n) {
+      if (slots % n == 0) divisors.push_back(n);
+    }
+    throw UsageError(fmt::format("{} ranks do not divide ranks.slots = {}: use {}", ranks, slots,
+                                 fmt::join(divisors, ", ")));
+  }
+  if (slots == 1) return;
+  if (policy.accumulate_in_momentum) {
+    throw UsageError(fmt::format(
+        "memory.accumulator = \"momentum\" has one sum of gradients, but ranks.slots = {} needs one "
+        "for each slot: give memory.accumulator a spec, soft4:block128:sr, or set ranks.slots = 1",
+        slots));
+  }
+  if (policy.keeps_peaks) {
+    throw UsageError(fmt::format(
+        "watch.every = true keeps codes of every parameter in one place, which ranks.slots = {} divides: set "
+        "watch.every = false, or ranks.slots = 1",
+        slots));
   }
 }
 

@@ -10,6 +10,7 @@
 #include "kernels/packed.h"
 #include "lpmm/memory/optimizer_config.h"
 #include "lpmm/memory/policy.h"
+#include "lpmm/memory/slots/shares.h"
 
 namespace lpmm {
 
@@ -28,6 +29,8 @@ std::int64_t values_of(const OptimizerConfig& config, const TensorInfo& tensor, 
 // such role.
 using TensorPlan = RoleArray<std::optional<kernels::RoleView>>;
 TensorPlan plan_tensor(const Policy& policy, const OptimizerConfig& config, const TensorInfo& tensor);
+// Leaves of each tensor's states what a rank owns.
+void keep_own(std::span<TensorPlan> plans, const Shares& shares, int rank);
 
 inline constexpr int kMostMicrobatches = (1 << 14) - 1;  // what the noise stream holds, and the update
 // Whether its momentum can take gradients before the update: SGD's and Muon's, without Nesterov and clipping,
@@ -44,6 +47,8 @@ int peaks_of(const Policy& policy, const OptimizerConfig& config, const TensorIn
 void check_peaks(const Policy& policy, const OptimizerConfig& config);
 // The same where gradients are applied at once, in steps of so many microbatches.
 void check_at_once(const Policy& policy, const OptimizerConfig& config, int microbatches);
+// The same where microbatches form slots, or ranks share them.
+void check_slots(const Policy& policy, int microbatches, const Sharding& sharding);
 // How many of these tensors are updated without a look of the watch: their gradients are applied at once.
 std::int64_t count_unseen(const Policy& policy, const OptimizerConfig& config,
                           std::span<const TensorInfo> tensors);

@@ -4,17 +4,26 @@
 
 #include <cmath>
 #include <stdexcept>
+#include <utility>
 
 #include "lpmm/base/error.h"
 #include "lpmm/memory/memory_state.h"
+#include "lpmm/ranks/ranks.h"
 
 namespace lpmm {
 namespace {
 
 constexpr int kMostContributions = 1 << 14;  // what the noise stream holds
 
-// The microbatches of a share, of `all`.
-Share checked_share(Share share, int all, std::uint32_t step) {
+// The microbatches of a share, of `all`; with slots that of this rank.
+Share checked_share(Share share, int all, const Slots* slots, std::uint32_t step) {
+  if (slots != nullptr) {
+    const Share own = slots->own_microbatches();
+    if (share.count == 0 || (share.first == own.first && share.count == own.count)) return own;
+    throw UsageError(
+        fmt::format("step {}: with slots a share is that of the rank, {} microbatches from {} on", step,
+                    own.count, own.first));
+  }
   if (share.count == 0) share.count = all - std::max(share.first, 0);
   if (share.first < 0 || share.count < 1 || share.first > all - share.count) {
     throw UsageError(
@@ -30,7 +39,7 @@ std::optional<kernels::Fold> MemoryState::next_fold(int tensor, std::int64_t fir
                                                     const kernels::Values& gradient, int microbatch,
                                                     int contribution, bool is_last) {
   if (tensor >= 0 && tensor < std::ssize(tensors) && is_left_out(tensor)) return {};
-  const kernels::RoleView& v = checked(tensor, Role::kAccumulator, first, gradient.count);
+  const kernels::RoleView& whole = checked(tensor, Role::kAccumulator, first, gradient.count);
   const int end = share.first + share.count;
   if (microbatch < share.first || microbatch >= end || contribution < 0 ||
       contribution >= kMostContributions) {
@@ -47,7 +56,9 @@ std::optional<kernels::Fold> MemoryState::next_fold(int tensor, std::int64_t fir
     return {};
   }
   const std::int64_t count = gradient.count;
-  const bool want_sum = clips(optimizer) && is_last && microbatch == end - 1;
+  const int slot = slots ? slots->slot_of(microbatch) : 0;
+  const kernels::RoleView v = slots ? slots->accumulator(whole, slot) : whole;
+  const bool want_sum = clips(optimizer) && is_last && microbatch == end - 1 && !slots;
   if (count > 0 && t.finished.meets(first, first + count)) {
     throw UsageError(fmt::format(
         "tensor {}: microbatch {} of step {} has a gradient of elements {} to {}, of which some had their "
@@ -62,7 +73,9 @@ std::optional<kernels::Fold> MemoryState::next_fold(int tensor, std::int64_t fir
   args.scale = static_cast<float>(fold_weight(optimizer, t.folds_into_momentum, updates + 1, microbatches));
   args.noise = noise(tensor, fold_stream(t.folds_into_momentum, microbatch, contribution));
   args.want_square_sum = want_sum;
-  if (t.step_stats != nullptr) args.stats = &t.step_stats->role[Role::kAccumulator];
+  if (!t.step_stats.empty()) {
+    args.stats = &t.step_stats[static_cast<std::size_t>(slot)]->role[Role::kAccumulator];
+  }
   kernels::FoldResult* result = results.next_fold(tensor, first, count, want_sum && count > 0);
   return kernels::Fold{v, first, gradient, args, result};
 }
@@ -81,9 +94,21 @@ void MemoryState::look_at_results() {
   failure = *tensor == StepResults::kLoss ? "the loss" : name_of(*tensor);
 }
 
-kernels::TensorUpdate MemoryState::update_of(int tensor, double clip) {
+// The first rank that failed says why: its microbatches come first.
+void MemoryState::agree() {
+  look_at_results();
+  if (std::exchange(agreed, true) || ranks.size() == 1) return;
+  for (const std::string& said : ranks.gather(failed ? "!" + failure : "")) {
+    if (said.empty()) continue;
+    failed = true;
+    failure = said.substr(1);
+    return;
+  }
+}
+
+kernels::TensorUpdate MemoryState::update_of(int tensor, double clip, TensorStats* found) {
   Tensor& t = tensors[static_cast<std::size_t>(tensor)];
-  kernels::UpdateArgs args{t.view, noise(tensor, 0), t.step_stats != nullptr ? &t.step_stats->role : nullptr};
+  kernels::UpdateArgs args{t.view, noise(tensor, 0), found != nullptr ? &found->role : nullptr};
   if (t.folds_into_momentum) args.roles[Role::kAccumulator] = {};
   bool* storable = &results.next()->finite;
   pending.emplace_back(storable, tensor);
@@ -113,7 +138,7 @@ void MemoryState::apply(int tensor, std::int64_t first, const kernels::Values& g
   found->finite = found->square_sum <= double{kMaxMagnitude} * kMaxMagnitude;
   look_at_results();
   if (failed || count == 0) return;
-  kernels::TensorUpdate update = update_of(tensor, 1);
+  kernels::TensorUpdate update = update_of(tensor, 1, t.step_stats.empty() ? nullptr : t.step_stats[0]);
   for (const Role r : kEveryRole) update.args.roles[r] = part_of(update.args.roles[r], first, count);
   update.args.roles[Role::kAccumulator] = whole;
   update.args.keeps_gradient = true;
@@ -134,15 +159,23 @@ void MemoryState::check_finished() const {
   }
 }
 
-void MemoryState::finish_updates() {
+std::optional<int> MemoryState::not_storable() const {
   device.synchronize();
   for (const auto& [storable, tensor] : pending) {
-    if (*storable) continue;
-    throw RunError(
-        fmt::format("tensor {}: step {} made a parameter or state that is NaN, infinite or above 2^120; "
-                    "lower the learning rate, or clip gradients (optimizer.clip_norm)",
-                    name_of(tensor), step));
+    if (!*storable) return tensor;
   }
+  return {};
+}
+
+void MemoryState::refuse_update(int tensor) const {
+  throw RunError(
+      fmt::format("tensor {}: step {} made a parameter or state that is NaN, infinite or above 2^120; "
+                  "lower the learning rate, or clip gradients (optimizer.clip_norm)",
+                  name_of(tensor), step));
+}
+
+void MemoryState::finish_updates() {
+  if (const std::optional<int> tensor = not_storable()) refuse_update(*tensor);
   broken = false;
 }
 
@@ -150,7 +183,8 @@ Clip MemoryState::clip_gradients(StepReport& report) {
   if (!clips(optimizer)) return {std::vector<double>(tensors.size(), 1.0)};
   std::vector<kernels::RoleView> accumulators;
   for (const Tensor& t : tensors) accumulators.push_back(t.view[Role::kAccumulator]);
-  const GradientSquares squares = results.gradient_squares(accumulators);
+  const GradientSquares squares =
+      slots ? slots->gradient_squares(*this) : results.gradient_squares(accumulators);
   Clip found = clip(optimizer, squares, updates + 1, histories);
   report.gradient_norm = std::sqrt(squares.all);
   report.clip_factor = found.clip_factor;
@@ -163,7 +197,9 @@ void MemoryState::empty_accumulators() {
   for (Tensor& t : tensors) {
     const kernels::RoleView& accumulator = t.view[Role::kAccumulator];
     if (accumulator.codes == nullptr || (t.folds_into_momentum && !t.folded)) continue;
-    device.clear(accumulator);
+    for (int slot = 0; slot < (slots ? slots->own() : 1); ++slot) {
+      device.clear(slots ? slots->accumulator(accumulator, slot) : accumulator);
+    }
   }
 }
 
@@ -176,25 +212,32 @@ void MemoryState::leave_step() {
   finish_updates();
 }
 
-void MemoryState::update_all(StepReport& report) {
-  const Clip clip = clip_gradients(report);
+void MemoryState::update_tensors(const Clip& clip) {
   std::vector<kernels::TensorUpdate> all;
-  std::vector<int> updated;
   for (int i = 0; i < static_cast<int>(tensors.size()); ++i) {
-    if (is_left_out(i) || tensors[static_cast<std::size_t>(i)].at_once) continue;
-    all.push_back(update_of(i, clip.factors[static_cast<std::size_t>(i)]));
-    updated.push_back(i);
+    const Tensor& t = tensors[static_cast<std::size_t>(i)];
+    if (is_left_out(i) || t.at_once) continue;
+    all.push_back(update_of(i, clip.factors[static_cast<std::size_t>(i)],
+                            t.step_stats.empty() ? nullptr : t.step_stats[0]));
+    watch.look_at(all.back(), i, 0);
   }
-  stepping = false;
-  broken = true;  // until all is known to be well
-  watch.look_at(all);
   device.update(all);
   device.synchronize();
-  watch.read(updated, tensors.size());
+  watch.set(watch.read(), tensors.size());
+}
+
+void MemoryState::update_all(StepReport& report) {
+  const Clip clip = clip_gradients(report);
+  stepping = false;
+  broken = true;  // until all is known to be well
+  if (slots) {
+    slots->update(*this, clip);
+  } else {
+    update_tensors(clip);
+  }
   finish_updates();
   for (Tensor& t : tensors) {
-    if (t.step_stats == nullptr) continue;
-    for (const Role r : kEveryRole) t.stats.role[r] += t.step_stats->role[r];
+    for (const TensorStats* found : t.step_stats) t.stats += *found;
   }
   ++updates;
   last_learning_rate = learning_rate;
@@ -214,17 +257,20 @@ Step::Step(MemoryState& state, const StepOptions& options) : state_(&state) {
   }
   const double rate = options.learning_rate.value_or(peak_rate(s.optimizer));
   check_rate(rate);
-  s.share = checked_share(options.share, s.microbatches, number);
+  s.share = checked_share(options.share, s.microbatches, s.slots.get(), number);
   s.learning_rate = rate;
   s.step = number;
   s.pending.clear();
-  s.failed = false;
+  s.failed = s.agreed = false;
   s.failure.clear();
   s.results.clear();
   s.step_stats.clear();
   s.watch.begin_step(options.want_watch);
   for (MemoryState::Tensor& t : s.tensors) {
-    t.step_stats = options.want_stats ? s.step_stats.next() : nullptr;
+    t.step_stats.clear();
+    for (int slot = 0; options.want_stats && slot < (s.slots ? s.slots->own() : 1); ++slot) {
+      t.step_stats.push_back(s.step_stats.next());
+    }
     t.folded = false;
     t.finished.clear();
   }
@@ -271,6 +317,10 @@ bool Step::failed() const {
   state().look_at_results();
   return state().failed;
 }
+bool Step::failed_anywhere() const {
+  state().agree();
+  return state().failed;
+}
 void Step::fail(const std::string& why) {
   if (!failed()) state().failure = why;
   state().failed = true;
@@ -280,7 +330,7 @@ StepReport Step::commit() && {
   const Step ending = std::move(*this);  // ends here, whatever happens
   MemoryState& s = ending.state();
   StepReport report;
-  if (ending.failed()) {
+  if (ending.failed_anywhere()) {
     report.failed_tensor = s.failure;
     s.leave_step();
     return report;

@@ -20,7 +20,8 @@ namespace lpmm {
 struct MemoryState;
 
 // The microbatches of a step that are computed here, of the memory's microbatches(): `count` from `first` on.
-// The gradients of the others are not folded here, and so are not in the norm that is clipped to.
+// The gradients of the others are not folded here, and so are not in the norm that is clipped to. Where the
+// memory is divided among ranks the share is the rank's, and all of them together are in the norm.
 struct Share {
   int first = 0;
   int count = 0;  // 0: all that follow
@@ -74,8 +75,11 @@ class Step {
   kernels::LossResult* next_loss();
   // Noise of this step, for other uses than rounding.
   Noise noise(std::uint32_t tensor, std::uint32_t stream) const;
-  bool failed() const;  // waits for the work so far
-  // Marks the step failed (a loss that is NaN, say).
+  bool failed() const;  // here; waits for the work so far
+  // On any rank; all ask at the same place, when each has folded all that it will. The same for all.
+  bool failed_anywhere() const;
+  // Marks the step failed (a loss that is NaN, say); after failed_anywhere(), for a reason that all ranks
+  // see.
   void fail(const std::string& why);
   // Clips, updates every tensor and empties the accumulators; or, after a failure, only empties them. Where
   // gradients are applied at once, it throws UsageError if some did not come. Throws RunError where an

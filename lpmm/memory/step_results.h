@@ -78,58 +78,76 @@ class StepResults {
 // What the updates of a step do (WatchStats of kernels/packed.h).
 class UpdateWatch {
  public:
+  // What an update did to elements of a tensor from `first` on.
+  struct Seen {
+    int tensor = 0;
+    std::int64_t first = 0;
+    kernels::WatchStats stats;
+  };
   explicit UpdateWatch(PackedDevice& device) : device_(device), results_(device), sums_(device) {}
   void begin_step(bool wanted) {
     wanted_ = wanted;
     results_.clear();
     sums_.clear();
-    seen_.clear();
+    looks_.clear();
     stats_.clear();
   }
-  // Updates that follow will tell.
-  void look_at(std::span<kernels::TensorUpdate> updates) {
-    for (kernels::TensorUpdate& update : updates) {
-      if (!wanted_) return;
-      Seen& seen = seen_.emplace_back(Seen{results_.next()});
-      update.watched = seen.stats;
-      if (kernels::is_orthogonal(update.rule)) look_at_gradient(update, seen);
-    }
+  bool is_wanted() const { return wanted_; }
+  // An update that follows will tell.
+  void look_at(kernels::TensorUpdate& update, int tensor, std::int64_t first) {
+    if (!wanted_) return;
+    Look& look = looks_.emplace_back(Look{tensor, first, results_.next()});
+    update.watched = look.stats;
+    if (kernels::is_orthogonal(update.rule)) look_at_gradient(update, look);
   }
-  // Once the device is synchronized: update i was of tensor updated[i], of so many.
-  void read(std::span<const int> updated, std::size_t tensors) {
+  // Once the device is synchronized.
+  std::vector<Seen> read() const {
+    std::vector<Seen> seen;
+    for (const Look& look : looks_) {
+      kernels::WatchStats& stats = seen.emplace_back(Seen{look.tensor, look.first, *look.stats}).stats;
+      if (!look.is_orthogonal) continue;
+      const double *sum = look.gradient, scale = look.gradient_scale;
+      stats.squares[static_cast<std::size_t>(Watched::kGradient)] = sum == nullptr ? 0 : scale * scale * *sum;
+    }
+    return seen;
+  }
+  // Takes what all updates did, in the order of tensors and of places there, of so many tensors.
+  void set(std::span<const Seen> seen, std::size_t tensors) {
     if (!wanted_) return;
     stats_.assign(tensors, {});
-    for (std::size_t i = 0; i < seen_.size(); ++i) {
-      kernels::WatchStats& stats = stats_[static_cast<std::size_t>(updated[i])] = *seen_[i].stats;
-      if (!seen_[i].is_orthogonal) continue;
-      const double *sum = seen_[i].gradient, scale = seen_[i].gradient_scale;
-      stats.squares[static_cast<std::size_t>(Watched::kGradient)] = sum == nullptr ? 0 : scale * scale * *sum;
+    for (const Seen& s : seen) {
+      kernels::WatchStats& of = stats_[static_cast<std::size_t>(s.tensor)];
+      for (int k = 0; k < kWatched; ++k) of.squares[k] += s.stats.squares[k];
+      of.update.raise(s.stats.update.bits, s.first + s.stats.update.element);
+      of.ratio.raise(s.stats.ratio.bits, s.first + s.stats.ratio.element);
     }
   }
   std::span<const kernels::WatchStats> stats() const { return stats_; }
 
  private:
-  struct Seen {
+  struct Look {
+    int tensor;
+    std::int64_t first;
     kernels::WatchStats* stats;
     bool is_orthogonal = false;  // then the gradient's sum of squares is here; null: it is in the momentum
     double* gradient = nullptr;
     double gradient_scale = 1;
   };
 
-  void look_at_gradient(const kernels::TensorUpdate& update, Seen& seen) {
-    seen.is_orthogonal = true;
-    seen.gradient_scale = std::get<Muon>(update.rule).gradient_scale;
+  void look_at_gradient(const kernels::TensorUpdate& update, Look& look) {
+    look.is_orthogonal = true;
+    look.gradient_scale = std::get<Muon>(update.rule).gradient_scale;
     const kernels::RoleView& gradient = update.args.roles[Role::kAccumulator];
     if (gradient.codes == nullptr) return;
-    seen.gradient = sums_.next();
-    device_.square_sum(gradient, 0, gradient.elements, seen.gradient);
+    look.gradient = sums_.next();
+    device_.square_sum(gradient, 0, gradient.elements, look.gradient);
   }
 
   PackedDevice& device_;
   bool wanted_ = false;
   SharedResults<kernels::WatchStats> results_;
   SharedResults<double> sums_;
-  std::vector<Seen> seen_;
+  std::vector<Look> looks_;
   std::vector<kernels::WatchStats> stats_;  // by tensor
 };
 

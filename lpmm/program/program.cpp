@@ -1,5 +1,7 @@
 #include "lpmm/program/program.h"
 
+#include <cmath>
+
 #include "lpmm/base/error.h"
 #include "lpmm/memory/device_memory.h"
 
@@ -70,7 +72,37 @@ std::span<float> Buffers::part(const DeviceMemory& memory, int buffer) const {
 bool* Buffers::finite(int buffer) const {
   return reinterpret_cast<bool*>(finite_.get()) + buffer;
 }
+std::span<float> Buffers::proposal(int buffer) {
+  changed_[static_cast<std::size_t>(buffer)] = true;
+  return part(proposals_, buffer);
+}
+void Buffers::begin_apart() {
+  if (!infos_.empty()) device_.fill_with_zeros(proposals_.get(), buffer_bytes(infos_));
+}
+std::vector<float> Buffers::proposed() const {
+  std::vector<float> values(static_cast<std::size_t>(infos_.empty() ? 0 : offsets_.back()));
+  if (!infos_.empty()) device_.download(values.data(), proposals_.get(), buffer_bytes(infos_));
+  return values;
+}
+void Buffers::propose(std::span<const float> of_microbatches) {
+  if (infos_.empty()) return;
+  std::vector<float> values(static_cast<std::size_t>(offsets_.back()));
+  device_.download(values.data(), values_.get(), buffer_bytes(infos_));
+  for (std::size_t b = 0; b < infos_.size(); ++b) {
+    bool is_finite = true;
+    for (auto i = static_cast<std::size_t>(offsets_[b]);
+         changed_[b] && i < static_cast<std::size_t>(offsets_[b + 1]); ++i) {
+      for (std::size_t at = i; at < of_microbatches.size(); at += values.size()) {
+        values[i] = static_cast<float>((1 - kernels::kBatchNormMomentum) * values[i] + of_microbatches[at]);
+      }
+      is_finite = is_finite && std::isfinite(values[i]);
+    }
+    *finite(static_cast<int>(b)) = is_finite;
+  }
+  device_.upload(proposals_.get(), values.data(), buffer_bytes(infos_));
+}
 void Buffers::begin() {
+  changed_.assign(infos_.size(), false);
   device_.copy(proposals_.get(), values_.get(), buffer_bytes(infos_));
   for (std::size_t b = 0; b < infos_.size(); ++b) *finite(static_cast<int>(b)) = true;
 }

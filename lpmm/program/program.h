@@ -26,6 +26,8 @@ struct BufferInfo {
 std::int64_t buffer_bytes(std::span<const BufferInfo> infos);
 
 // Values of all buffers, in the device's memory; a step's proposals are kept apart until they are committed.
+// A microbatch's proposal builds on that of the one before; or, where microbatches are computed apart, each
+// proposes from 0, and propose() puts together what all of them said.
 class Buffers {
  public:
   Buffers(std::vector<BufferInfo> infos, Device& device);
@@ -33,9 +35,14 @@ class Buffers {
   const std::vector<BufferInfo>& infos() const { return infos_; }
   std::span<float> value(int buffer) { return part(values_, buffer); }
   std::span<const float> value(int buffer) const { return part(values_, buffer); }
-  std::span<float> proposal(int buffer) const { return part(proposals_, buffer); }
-  bool* finite(int buffer) const;       // becomes false where a proposal is not
-  void begin();                         // proposals <- values
+  std::span<float> proposal(int buffer);  // to be changed
+  bool* finite(int buffer) const;         // becomes false where a proposal is not
+  void begin();                           // proposals <- values
+  void begin_apart();                     // proposals <- 0, as each microbatch finds them
+  std::vector<float> proposed() const;    // by this one, of all buffers
+  // Proposals <- values, moved on by what each microbatch proposed, in their order, of those buffers that
+  // changed since begin().
+  void propose(std::span<const float> of_microbatches);
   void commit();                        // values <- proposals
   std::string failed_proposal() const;  // the first that is not finite, or empty; once synchronized
 
@@ -44,6 +51,7 @@ class Buffers {
   Device& device_;
   std::vector<BufferInfo> infos_;
   std::vector<std::int64_t> offsets_;
+  std::vector<bool> changed_;
   DeviceMemory values_, proposals_, finite_;
 };
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "kernels/formats/maps.h"
 #include "lpmm/memory/roles.h"
@@ -230,6 +231,16 @@ std::string stall_warning(const ModelMemory& memory, std::span<const TensorStats
       "the packed parameters stand still: none of {} updates changed a code; use more {} bits or a larger "
       "learning rate",
       packed, finest_name(compensates));
+}
+
+std::vector<std::string> UnderflowWarnings::add(const ModelMemory& memory,
+                                                std::span<const TensorStats> stats) {
+  std::vector<std::string> warnings;
+  const std::string stall = stall_warning(memory, stats);
+  if (!stall.empty() && !std::exchange(stalled_, true)) warnings.push_back(stall);
+  const std::string loss = underflow_warning(count_lost_updates(memory, stats), false);
+  if (!loss.empty() && stall.empty() && !std::exchange(loses_, true)) warnings.push_back(loss);
+  return warnings;
 }
 
 std::vector<std::string> storage_warnings(const Policy& policy, const OptimizerConfig& optimizer,

@@ -40,6 +40,15 @@ std::string underflow_warning(const LostUpdates& lost, bool expected);
 // Not empty where parameters that should change do not: all but kStalledShare of the increments were lost
 // under rn, none of them changed a code whatever the rounding, or no parameter had any increment at all.
 std::string stall_warning(const ModelMemory& memory, std::span<const TensorStats> stats);
+// Both of what a run measures, each said once; of a stall alone where there is one.
+class UnderflowWarnings {
+ public:
+  std::vector<std::string> add(const ModelMemory& memory, std::span<const TensorStats> stats);
+
+ private:
+  bool stalled_ = false, loses_ = false;
+};
+
 // Warnings about what is known before a run, each for the first tensor that it is true of:
 // - a variance may be stored as 0 though it is not: up to 6 bits of a map with a 0 (`ude6`);
 // - a variance of equal ratios (`log08`) is rounded to nearest, and hardly ever moves;

@@ -13,6 +13,8 @@
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
 #include "lpmm/memory/device_memory.h"
+#include "lpmm/memory/roles.h"
+#include "lpmm/ranks/ranks.h"
 #include "lpmm/run/checkpoint_files.h"
 
 namespace lpmm {
@@ -22,13 +24,46 @@ namespace {
 constexpr std::int64_t kSpaceForRest = 1 << 20;                           // headers, state.json, the log
 constexpr std::int64_t kSpaceForHistory = 24 * GradientHistory::kLength;  // of a tensor, as text
 
+// The parts of a state of which every rank has some elements.
+std::vector<StoredPart> shared_parts(const ModelMemory& memory, int tensor, Role role,
+                                     const kernels::RoleView& whole) {
+  const TensorInfo& info = memory.info(tensor);
+  std::vector<StoredPart> parts = role_parts(info.name, info.shape, role, whole);
+  const std::vector<StoredPart> own = role_parts(info.name, info.shape, role, memory.view(tensor, role));
+  std::int64_t before = 0;
+  for (const std::int64_t end : memory.owned_ends(tensor)) {
+    // Values of rows belong to who has the tensor.
+    const bool is_all = end == info.elements() && before == 0, is_none = end == before;
+    const std::int64_t first = is_all || is_none ? 0 : before;
+    const std::int64_t last = is_all ? whole.elements : is_none ? 0 : end;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const auto bytes_to = [&](std::int64_t element) {
+        return static_cast<std::uint64_t>(i == 0 ? code_bytes(whole.codec.format, element)
+                                                 : step_bytes(whole.codec, element));
+      };
+      auto& ends = parts[i].ends;
+      const std::uint64_t earlier = ends.empty() ? 0 : ends.back();
+      if (std::ssize(ends) == memory.sharding().rank) {
+        parts[i].first = earlier;
+        parts[i].bytes = own[i].bytes;
+      }
+      ends.push_back(earlier + (is_none ? 0 : bytes_to(last) - bytes_to(first)));
+    }
+    before = end;
+  }
+  return parts;
+}
+
 std::vector<StoredPart> parts_of(const ModelMemory& memory, Buffers& buffers) {
   std::vector<StoredPart> parts;
   for (int i = 0; i < memory.tensors(); ++i) {
+    const TensorPlan whole = plan_tensor(memory.policy(), memory.optimizer(), memory.info(i));
     for (const Role role : kEveryRole) {
-      const kernels::RoleView v = memory.view(i, role);
-      if (!is_saved(role) || v.codes == nullptr) continue;
-      for (StoredPart& s : role_parts(memory.info(i).name, memory.info(i).shape, role, v))
+      if (!is_saved(role) || !whole[role]) continue;
+      const bool is_shared = role != Role::kParameter && memory.sharding().ranks > 1;
+      for (StoredPart& s :
+           is_shared ? shared_parts(memory, i, role, *whole[role])
+                     : role_parts(memory.info(i).name, memory.info(i).shape, role, memory.view(i, role)))
         parts.push_back(std::move(s));
     }
     if (const std::span<std::uint8_t> peaks = memory.peaks(i); !peaks.empty()) {
@@ -63,19 +98,44 @@ Metadata metadata_of(const std::string& model, const ModelMemory& memory) {
   for (int i = 0; i < memory.tensors(); ++i) {
     const TensorInfo& info = memory.info(i);
     m[info.name + ".shape"] = fmt::format("{}", fmt::join(info.shape, ","));
+    const TensorPlan stored = plan_tensor(memory.policy(), memory.optimizer(), info);
     for (const Role role : kEveryRole) {
-      const kernels::RoleView v = memory.view(i, role);
-      if (is_saved(role) && v.codes != nullptr) m[role_name(info.name, role)] = to_string(v.codec);
+      if (is_saved(role) && stored[role]) m[role_name(info.name, role)] = to_string(stored[role]->codec);
     }
   }
   return m;
 }
 
-std::vector<SafetensorsSource> sources_of(const std::vector<StoredPart>& parts, PackedDevice& device) {
+// A part that ranks share, as the first one writes it: piece by piece from who has it. The others hand over
+// what they have, and their sinks take all bytes for none.
+void emit_shared(const StoredPart& part, const ModelMemory& memory, const ByteSink& sink) {
+  constexpr std::uint64_t kMost = 4 << 20;
+  Ranks& ranks = memory.ranks();
+  const auto n = static_cast<std::size_t>(ranks.size()), me = static_cast<std::size_t>(ranks.rank());
+  std::vector<std::byte> piece;
+  std::uint64_t first = 0;
+  for (std::size_t rank = 0; rank < n; first = part.ends[rank++]) {
+    for (std::uint64_t at = first; at < part.ends[rank]; at += piece.size()) {
+      piece.resize(std::min(kMost, part.ends[rank] - at));
+      if (rank == me) {
+        memory.device().download(piece.data(), part.bytes.data() + (at - first), std::ssize(piece));
+      }
+      std::vector<std::span<const std::byte>> send(n);
+      std::vector<std::span<std::byte>> receive(n);
+      if (rank == me) send[0] = piece;
+      if (me == 0) receive[rank] = piece;
+      ranks.swap(send, receive);
+      sink(piece);
+    }
+  }
+}
+
+std::vector<SafetensorsSource> sources_of(const std::vector<StoredPart>& parts, const ModelMemory& memory) {
   std::vector<SafetensorsSource> sources;
   for (const StoredPart& part : parts) {
-    sources.push_back({part.name, part.dtype, part.shape, [bytes = part.bytes, &device](const auto& sink) {
-                         download_pieces(device, bytes, sink);
+    sources.push_back({part.name, part.dtype, part.shape, [&part, &memory](const auto& sink) {
+                         if (!part.ends.empty()) return emit_shared(part, memory, sink);
+                         download_pieces(memory.device(), part.bytes, sink);
                        }});
   }
   return sources;
@@ -118,7 +178,7 @@ void write_checkpoint(const std::string& folder, const std::string& name, std::i
                       const Json& run) {
   // Parts serve loading too and so point to writable memory; nothing is written through them here.
   const std::vector<StoredPart> parts = parts_of(memory, const_cast<Buffers&>(buffers));
-  const std::vector<SafetensorsSource> sources = sources_of(parts, memory.device());
+  const std::vector<SafetensorsSource> sources = sources_of(parts, memory);
   const Metadata metadata = metadata_of(model, memory);
   make_folder(folder);
   check_disk(folder, static_cast<std::int64_t>(safetensors_bytes(metadata, sources)) + history_text(memory));
@@ -186,7 +246,7 @@ void check_tensors(const SafetensorsFile& file, const Metadata& expected,
 void check_disk(const std::string& folder, const ModelMemory& memory, const Buffers& buffers) {
   std::int64_t bytes = history_text(memory);
   for (const StoredPart& part : parts_of(memory, const_cast<Buffers&>(buffers))) {
-    bytes += static_cast<std::int64_t>(part.bytes.size());
+    bytes += static_cast<std::int64_t>(part.ends.empty() ? part.bytes.size() : part.ends.back());
   }
   check_disk(folder, bytes);
 }
@@ -199,8 +259,21 @@ std::string save_checkpoint(const std::string& folder, std::int64_t step, const 
                             const ModelMemory& memory, const Buffers& buffers, const Json& run, int keep,
                             std::span<const std::int64_t> also_kept) {
   const std::string name = checkpoint_name(step);
+  memory.ranks().now_in(step, "checkpoint");
+  if (!memory.ranks().is_first()) {
+    const std::vector<StoredPart> parts = parts_of(memory, const_cast<Buffers&>(buffers));
+    std::vector<SafetensorsSource> shared = sources_of(parts, memory);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (!parts[i].ends.empty()) continue;
+      shared[i].emit = [&part = parts[i]](const auto& sink) { sink(part.bytes); };  // the first one has it
+    }
+    emit_tensors(shared, [](auto) {});
+    return (fs::path(folder) / name).string();
+  }
   try {
     write_checkpoint(folder, name, step, model, memory, buffers, run);
+  } catch (const RankLost&) {
+    throw;
   } catch (const std::exception& e) {
     const std::string last = newest_checkpoint(folder);
     throw RunError(
@@ -242,7 +315,7 @@ Json load_checkpoint(const std::string& path, const std::string& model, ModelMem
       const SafetensorsEntry* entry = opened.file.find(part.name);
       if (entry == nullptr) continue;  // an optional one
       upload_pieces(memory.device(), part.bytes,
-                    [&](std::uint64_t first, auto piece) { opened.file.read(*entry, first, piece); });
+                    [&](std::uint64_t at, auto piece) { opened.file.read(*entry, part.first + at, piece); });
     }
     for (int i = 0; i < memory.tensors(); ++i) {
       if (const auto& history = histories[static_cast<std::size_t>(i)])

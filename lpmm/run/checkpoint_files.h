@@ -21,12 +21,15 @@ namespace lpmm {
 constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kStateFile = "state.json";
 
-// One tensor of the file and the memory, a device's, that it stands for.
+// One tensor of the file and the memory, a device's, that it stands for: all of its bytes, or of what ranks
+// share those from `first` on.
 struct StoredPart {
   std::string name, dtype;
   std::vector<std::int64_t> shape;
   std::span<std::byte> bytes;
   bool is_optional = false;  // a file may be without it
+  std::uint64_t first = 0;
+  std::vector<std::uint64_t> ends = {};  // of the bytes that each rank has; empty: they are here
 };
 
 // "TENSOR.ROLE"

@@ -24,7 +24,6 @@ using config_keys::Choices;
 class ConfigReader {
  public:
   explicit ConfigReader(const TomlTable& table) : root_(table), table_(table) {}
-
   void section(std::string_view name) { table_ = root_.table(name); }
 
   void text(std::string_view key, std::string& out, std::string_view) { put(table_.text(key), out); }
@@ -207,6 +206,7 @@ void check(const RunConfig& c, const TomlTable& file) {
     check_policy(c.policy, c.optimizer, {});
     check_momentum(c.policy, c.optimizer);
     check_at_once(c.policy, c.optimizer, c.train.microbatches);
+    check_slots(c.policy, c.train.microbatches, {c.slots()});
     check_peaks(c.policy, c.optimizer);
     if (c.policy.keeps_peaks && (c.watch.every_steps == 0 || kStepsPerFall % c.watch.every_steps != 0)) {
       throw UsageError(fmt::format(
@@ -419,8 +419,8 @@ RunConfig parse_config(const std::string& text, const std::string& name, const C
   ConfigReader reader(file);
   config_keys::visit(reader, config);
   file.refuse_unknown(config_keys::kOtherWords);
-  const auto complete = task_of(config.model).complete;
-  if (complete != nullptr) complete(config, file.table("data").has("tokenizer"));
+  if (const auto complete = task_of(config.model).complete)
+    complete(config, file.table("data").has("tokenizer"));
   if (reader.rounding()) set_rounding(config.policy, *reader.rounding());
   for (const ForeignKey& f : foreign_keys(file, meant_optimizers(config.optimizer, text, name, options))) {
     if (!f.of_run) f.table.refuse(f.key, f.why);

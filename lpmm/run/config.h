@@ -84,6 +84,11 @@ struct RunConfig {
     std::int64_t log_every_steps = 100;  // 0: never
     int spikes = 4;                      // that a run keeps; 0: none
   } watch;
+  struct {
+    int slots = 0;              // [ranks] 0: as many as there are ranks when the run starts
+    int timeout_seconds = 600;  // that a rank may be silent
+  } ranks;
+  int slots() const { return ranks.slots == 0 ? 1 : ranks.slots; }  // with that known
   // Keys that an earlier program wrote into a run's config.toml though the rule does not have them. They
   // decide nothing.
   std::vector<std::string> left_out;

@@ -280,6 +280,17 @@ void visit_watch(Visitor& v, Config& c) {
 }
 
 template <class Visitor, class Config>
+void visit_ranks(Visitor& v, Config& c) {
+  v.section("ranks");
+  v.integer(
+      "slots", c.ranks.slots, 0, kMostMicrobatches,
+      "sums of gradients that the microbatches of a step form; up to so many processes share a run, with "
+      "equal results for any; 0: as many as it starts with (lpmm train --ranks)");
+  v.integer("timeout_seconds", c.ranks.timeout_seconds, 1, 86'400,
+            "seconds after which processes give up one that is silent; more than a test or a save takes");
+}
+
+template <class Visitor, class Config>
 void visit(Visitor& v, Config& c) {
   visit_model(v, c);
   visit_data(v, c);
@@ -289,6 +300,7 @@ void visit(Visitor& v, Config& c) {
   visit_memory(v, c);
   visit_files(v, c);
   visit_watch(v, c);
+  visit_ranks(v, c);
 }
 
 }  // namespace lpmm::config_keys

@@ -9,6 +9,7 @@
 #include "kernels/device.h"
 #include "lpmm/base/error.h"
 #include "lpmm/program/family.h"
+#include "lpmm/ranks/ranks.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/plan.h"
 #include "lpmm/run/stored_weights.h"
@@ -20,13 +21,21 @@ Tested run_test(Program& program, const ModelMemory& memory, const Buffers& buff
   Tested tested;
   Batch batch;
   std::vector<float> outputs, more;
-  const std::int64_t all = data.test_examples();
-  for (std::int64_t first = 0; first < all; first += examples) {
+  std::vector<BatchResult> results;
+  Ranks& ranks = memory.ranks();
+  const std::int64_t all = data.test_examples(), batches = (all + examples - 1) / examples;
+  // Neighbouring batches are of one rank, so that what ranks found is in order.
+  const std::int64_t end = batches * (ranks.rank() + 1) / ranks.size();
+  for (std::int64_t i = batches * ranks.rank() / ranks.size(); i < end; ++i) {
+    const std::int64_t first = i * examples;
     data.make_test_batch(first, std::min<std::int64_t>(examples, all - first), batch);
-    tested.meter += program.evaluate(memory, buffers, batch, data.has_scores() ? &more : nullptr);
+    results.push_back(program.evaluate(memory, buffers, batch, data.has_scores() ? &more : nullptr));
     if (data.has_scores()) outputs.insert(outputs.end(), more.begin(), more.end());
     if (progress) progress(std::min(all, first + examples), all);
   }
+  ranks.now_in(memory.last_step(), "test");
+  for (const BatchResult& result : ranks.all_of<BatchResult>(results)) tested.meter += result;
+  if (data.has_scores()) outputs = ranks.all_of<float>(outputs);
   if (data.has_scores()) tested.scores = data.score(outputs);
   return tested;
 }

@@ -15,7 +15,7 @@ struct Tested {
   Meter meter;
   DataSource::Scores scores;  // what the set is scored by besides
 };
-// All test examples, so many at a time.
+// All test examples, so many at a time. The ranks of the memory share them and all get the same.
 Tested run_test(Program& program, const ModelMemory& memory, const Buffers& buffers, const DataSource& data,
                 int examples, const ProgressCall& progress = {});
 struct EvalResult {

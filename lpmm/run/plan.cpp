@@ -48,11 +48,13 @@ std::string advice(const Plan& plan) {
 
 }  // namespace
 
-Plan make_plan(const Setup& setup, const Model& model, Device& device) {
+Plan make_plan(const Setup& setup, const Model& model, Device& device, int ranks, int rank) {
   const RunConfig& config = setup.config;
-  check_model_memory(model.tensors(), config.policy, config.optimizer, config.train.microbatches);
+  const Sharding sharding{config.slots(), ranks, rank};
+  check_model_memory(model.tensors(), config.policy, config.optimizer, config.train.microbatches, sharding);
   Plan plan;
-  plan.ledger = memory_ledger(model.tensors(), config.policy, config.optimizer);
+  plan.ledger = memory_ledger(model.tensors(), config.policy, config.optimizer, sharding);
+  plan.sent = sent_bytes(model.tensors(), config.policy, config.optimizer, sharding);
   plan.exempt = exempt_tensors(config.policy, model);
   const std::int64_t histories = plan.ledger.buffers;  // of clipping, the host's
   const std::int64_t statistics = buffer_bytes(model.buffers());
@@ -63,6 +65,7 @@ Plan make_plan(const Setup& setup, const Model& model, Device& device) {
   plan.ledger.activations = program->activation_bytes();
   plan.ledger.workspace = program->workspace_bytes() + statistics +  // a step's proposals
                           update_workspace_bytes(model.tensors(), config.optimizer, device) +
+                          slot_workspace_bytes(model.tensors(), config.policy, config.optimizer, sharding) +
                           first_pass_bytes(model.tensors(), config.policy, config.optimizer);
   plan.data_bytes = setup.size.bytes + kBatches * examples * setup.size.example_bytes;
   plan.overhead_bytes = kOverhead + device.host_threads() * kThreadOverhead;
@@ -93,8 +96,8 @@ void check_memory(const Plan& plan, std::int64_t available) {
                   format_bytes(available), format_bytes(plan.needed_bytes - available), advice(plan)));
 }
 
-void check_memory(const Plan& plan, Device& device) {
-  check_memory(plan, available_memory());
+void check_memory(const Plan& plan, Device& device, int ranks) {
+  check_memory(plan, available_memory() / ranks);
   const std::optional<std::int64_t> available = device.available_memory();
   if (!available || plan.device_bytes <= *available) return;
   throw RunError(fmt::format(
@@ -140,7 +143,8 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
           {"watch_bytes", plan.watch_bytes},
           {"overhead_bytes", plan.overhead_bytes},
           {"peak_bytes", plan.peak_bytes},
-          {"device_bytes", plan.device_bytes}};
+          {"device_bytes", plan.device_bytes},
+          {"sent_bytes", {{"accumulators", plan.sent.accumulators}, {"parameters", plan.sent.parameters}}}};
 }
 
 }  // namespace lpmm

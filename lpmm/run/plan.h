@@ -30,17 +30,19 @@ struct Plan {
   std::int64_t peak_bytes = 0;  // of the resident memory of the whole process, program and libraries included
   std::int64_t needed_bytes = 0;  // what it has yet to take: a text is in memory already
   std::int64_t device_bytes = 0;  // of the device, where it has memory of its own; not of the peak
+  SentBytes sent;                 // to other ranks in a step
 };
 
 // Builds the program of `model`, which is that of setup.config.model, for the device and adds up; allocates
-// next to nothing. Without a device: for the one that the config names.
-Plan make_plan(const Setup& setup, const Model& model, Device& device);
+// next to nothing. Without a device: for the one that the config names. For one of so many ranks, what it has
+// for itself alone.
+Plan make_plan(const Setup& setup, const Model& model, Device& device, int ranks = 1, int rank = 0);
 Plan make_plan(const Setup& setup, const Model& model);
 
 // Throws RunError with the figures where what is needed does not fit into `available` bytes.
 void check_memory(const Plan& plan, std::int64_t available);
-// The same of this machine and of the device, which is opened.
-void check_memory(const Plan& plan, Device& device);
+// The same of this machine, which so many ranks share, and of the device, which is opened.
+void check_memory(const Plan& plan, Device& device, int ranks = 1);
 
 // The parts of model memory as records name them: every role, "exempt", "peaks", "buffers".
 inline constexpr std::size_t kMemoryParts = kRoles + 3;

@@ -1,11 +1,16 @@
 #include "lpmm/run/records.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <ctime>
 #include <nlohmann/json.hpp>
 
 #include "lpmm/base/host.h"
+#include "lpmm/data/scores.h"
+#include "lpmm/memory/roles.h"
 #include "lpmm/program/family.h"
+#include "lpmm/ranks/ranks.h"
 
 namespace lpmm {
 namespace {
@@ -78,12 +83,16 @@ Json ledger_record(const Plan& plan, const ModelMemory& memory) {
                 {"shape", info.shape},
                 {"exempt", is_exempt(memory.policy(), info)},
                 {"specs", Json::object()}};
-    std::int64_t bytes = 0;
-    for (std::size_t r = 0; r < kRoles; ++r) {
-      const kernels::RoleView v = memory.view(i, static_cast<Role>(r));
-      if (v.codes == nullptr) continue;
-      row["specs"][std::string(to_string(static_cast<Role>(r)))] = to_string(v.codec);
-      bytes += code_bytes(v.codec.format, v.elements) + step_bytes(v.codec, v.elements);
+    std::int64_t bytes = 0;  // of all ranks, and of one accumulator
+    const TensorPlan stored = plan_tensor(memory.policy(), memory.optimizer(), info);
+    for (const Role role : kEveryRole) {
+      // An accumulator that is the momentum has its spec, and is said with it.
+      const bool is_momentum = role == Role::kAccumulator && !stored[role] &&
+                               folds_into_momentum(memory.policy(), memory.optimizer(), info);
+      const auto& v = stored[is_momentum ? Role::kMomentum : role];
+      if (!v) continue;
+      row["specs"][std::string(to_string(role))] = to_string(v->codec);
+      bytes += code_bytes(v->codec.format, v->elements) + step_bytes(v->codec, v->elements);
     }
     row["bytes"] = bytes;
     record["tensors"].push_back(std::move(row));
@@ -109,7 +118,8 @@ Json underflow_record(std::int64_t step, const ModelMemory& memory, std::span<co
   return record;
 }
 
-Json step_record(const RunProgress& state, std::int64_t epoch, double rate, bool learnt) {
+Json step_record(const RunProgress& state, const OptimizerConfig& optimizer, const StepReport& report,
+                 std::int64_t epoch, double rate, bool learnt) {
   Json record = {{"type", "step"},
                  {"step", state.step},
                  {"epoch", epoch},
@@ -117,6 +127,11 @@ Json step_record(const RunProgress& state, std::int64_t epoch, double rate, bool
                  {"accuracy", state.window.accuracy()},
                  {"learning_rate", rate}};
   if (learnt) record["learnt_tokens"] = state.window.count;
+  if (optimizer.clip_norm > 0) {
+    record["gradient_norm"] = report.gradient_norm;
+    record["clip_factor"] = report.clip_factor;
+  }
+  if (optimizer.percentile_clip > 0) record["clipped_tensors"] = report.clipped_tensors;
   return record;
 }
 
@@ -131,6 +146,27 @@ Json eval_record(const RunProgress& state, std::int64_t epoch, double seconds) {
                  {"seconds", seconds}};
   for (const auto& [name, value] : state.scores) record["scores"][name] = value;
   return record;
+}
+
+std::string test_text(const RunProgress& state, std::int64_t epoch) {
+  std::string said = fmt::format("epoch {:>3}  train loss {:.4f}  test loss {:.4f}", epoch + 1,
+                                 state.epoch.loss(), state.test->loss());
+  for (const auto& [name, value] : state.scores) said += "  " + score_text(name, value);
+  if (state.scores.empty()) said += fmt::format("  test accuracy {:.2f} %", 100 * state.test->accuracy());
+  return said;
+}
+
+std::string best_text(const BestTest& best, bool gives_up) {
+  return fmt::format("{}the least test loss, {:.4f}, is of step {}",
+                     gives_up ? fmt::format("{} tests without a lower loss: ", best.tests_since) : "",
+                     best.loss, best.step);
+}
+
+std::string skip_text(const RunConfig& config, std::int64_t step, const std::string& failed) {
+  std::string rest;
+  if (config.policy.accumulate_in_momentum) rest = "; momentum starts afresh";
+  if (config.policy.apply_at_once) rest = "; tensors before it had their update already";
+  return fmt::format("step {} was skipped: NaN or Inf in {}{}", step, failed, rest);
 }
 
 Json summary_record(const RunProgress& state, const Plan& plan, const Setup& setup,
@@ -162,6 +198,13 @@ Json summary_record(const RunProgress& state, const Plan& plan, const Setup& set
   if (!error.empty()) j["error"] = error;
   if (!interrupted && is_diverged(state)) j["diverged"] = true;
   return j;
+}
+
+void add_ranks(Json& summary, Ranks& ranks) {
+  if (ranks.size() == 1) return;
+  ranks.now_in(summary.at("steps"), "end");
+  summary["ranks"] = {{"sent_bytes", ranks.all(ranks.sent_bytes())},
+                      {"peak_rss_bytes", ranks.all(peak_rss_bytes())}};
 }
 
 const Json* end_of(std::span<const Json> records) {

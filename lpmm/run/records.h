@@ -22,14 +22,23 @@ Json ledger_record(const Plan& plan, const ModelMemory& memory);
 // Counts per role of all tensors together, and of each one (`per_tensor`).
 Json underflow_record(std::int64_t step, const ModelMemory& memory, std::span<const TensorStats> stats,
                       bool per_tensor);
-// The losses since the last step record, at that learning rate; `learnt`: with how many tokens they are of.
-Json step_record(const RunProgress& state, std::int64_t epoch, double rate, bool learnt);
+// The losses since the last step record, at that learning rate, and how gradients were clipped; `learnt`:
+// with how many tokens they are of.
+Json step_record(const RunProgress& state, const OptimizerConfig& optimizer, const StepReport& report,
+                 std::int64_t epoch, double rate, bool learnt);
 // The last test.
 Json eval_record(const RunProgress& state, std::int64_t epoch, double seconds);
+// A line that tells a person of the last test; of the best one, where the run ends for it; and of a step that
+// was skipped, because of what failed.
+std::string test_text(const RunProgress& state, std::int64_t epoch);
+std::string best_text(const BestTest& best, bool gives_up);
+std::string skip_text(const RunConfig& config, std::int64_t step, const std::string& failed);
 // What came out; "diverged": true where the run ended and the loss or the last step say so. `speed_key` names
 // images or tokens per second; `error` is empty or why the run ended.
 Json summary_record(const RunProgress& state, const Plan& plan, const Setup& setup,
                     const std::string& speed_key, bool interrupted, const std::string& error);
+// Adds what several ranks sent and took, of each; all call it.
+void add_ranks(Json& summary, Ranks& ranks);
 // The summary that a log ends with where its run came to an end; null where it was stopped or goes on.
 const Json* end_of(std::span<const Json> records);
 // Whether a summary says so. One of an older program does where its test loss is no number.

@@ -9,6 +9,7 @@
 
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
+#include "lpmm/memory/roles.h"
 #include "lpmm/program/family.h"
 #include "lpmm/run/beside/model_files.h"
 #include "lpmm/run/checkpoint.h"
@@ -187,6 +188,21 @@ void check_trained(const Setup& setup, const Model& model) {
   if (steps >= std::int64_t{1} << 32) {
     throw UsageError(fmt::format("{} steps are too many; the most are 2^32 - 1", steps));
   }
+}
+
+void check_ranks(const RunConfig& config, int ranks) {
+  if (config.train.microbatches % ranks != 0) {
+    throw UsageError(fmt::format(
+        "{0} ranks need train.microbatches = {0} or a multiple (it is {1}): a rank computes whole "
+        "microbatches",
+        ranks, config.train.microbatches));
+  }
+  check_slots(config.policy, config.train.microbatches, {config.slots(), ranks});
+}
+
+int threads_of(const RunConfig& config, int ranks) {
+  const int all = config.train.threads;
+  return ranks == 1 ? all : std::max(1, (all == 0 ? Pool::usable_processors() : all) / ranks);
 }
 
 std::unique_ptr<Tokenizer> saved_tokenizer(const std::string& checkpoint, const RunConfig& config) {

@@ -59,6 +59,11 @@ void take_tokenizer_files(RunConfig& config, const std::string& checkpoint);
 // more steps than can be counted, a last batch that is filled up and normalised by its own statistics.
 void check_trained(const Setup& setup, const Model& model);
 
+// Throws UsageError where so many ranks cannot share the run.
+void check_ranks(const RunConfig& config, int ranks);
+// The threads of each rank, where they share those of the run; 0: all processors.
+int threads_of(const RunConfig& config, int ranks);
+
 // The tokenizer that a run of text or sentences saved with a checkpoint; null where there is none. `config`
 // says where its files are. Throws RunError naming the checkpoint.
 std::unique_ptr<Tokenizer> saved_tokenizer(const std::string& checkpoint, const RunConfig& config);

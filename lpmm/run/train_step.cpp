@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "lpmm/ranks/ranks.h"
+
 namespace lpmm {
 namespace {
 
@@ -29,16 +31,29 @@ StepResult train_step(Program& program, ModelMemory& memory, Buffers& buffers, P
   Step step = memory.begin_step(options);
   buffers.begin();
   const Share share = step.share();
-  if (share.count != memory.microbatches()) throw std::logic_error("train_step: batches know no share");
-  for (int k = 0; k < share.count; ++k) {
+  if (share.count != memory.own_microbatches().count) {
+    throw std::logic_error("train_step: batches know no share");
+  }
+  const bool is_apart = memory.sharding().slots > 1;  // microbatches of other slots are not known here
+  std::vector<float> proposed;
+  for (int k = share.first; k < share.first + share.count; ++k) {
     const Batch& batch = batches.next();
     result.data_seconds += lap(clock);
+    if (is_apart) buffers.begin_apart();
     losses.push_back(program.train(memory, step, buffers, batch, k));
+    if (is_apart) {
+      const std::vector<float> now = buffers.proposed();
+      proposed.insert(proposed.end(), now.begin(), now.end());
+    }
     result.compute_seconds += lap(clock);
     if (after_microbatch) after_microbatch();
   }
-  if (!step.failed()) {
-    for (const PendingLoss& loss : losses) result.meter += loss.read();
+  memory.ranks().now_in(memory.last_step(), "losses");
+  if (!step.failed_anywhere()) {
+    std::vector<BatchResult> read;
+    for (const PendingLoss& loss : losses) read.push_back(loss.read());
+    for (const BatchResult& loss : memory.ranks().all_of<BatchResult>(read)) result.meter += loss;
+    if (is_apart) buffers.propose(memory.ranks().all_of<float>(proposed));
     if (const std::string buffer = buffers.failed_proposal(); !buffer.empty()) step.fail(buffer);
   }
   result.compute_seconds += lap(clock);

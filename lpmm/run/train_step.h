@@ -19,8 +19,8 @@ struct StepResult {
   double seconds() const { return data_seconds + compute_seconds + update_seconds; }
 };
 
-// Takes all microbatches of a step from `batches`; a failed step takes them all the same.
-// `after_microbatch`, where it is not empty, may look at the accumulators.
+// Takes the memory's own microbatches of a step (ModelMemory::own_microbatches) from `batches`; a failed step
+// takes them all the same. `after_microbatch`, where it is not empty, may look at the accumulators.
 StepResult train_step(Program& program, ModelMemory& memory, Buffers& buffers, Prefetcher& batches,
                       const StepOptions& options, const std::function<void()>& after_microbatch = {});
 

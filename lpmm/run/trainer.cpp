@@ -15,9 +15,9 @@
 #include "lpmm/base/host.h"
 #include "lpmm/base/interrupt.h"
 #include "lpmm/base/progress.h"
-#include "lpmm/data/scores.h"
 #include "lpmm/files/files.h"
 #include "lpmm/program/family.h"
+#include "lpmm/ranks/ranks.h"
 #include "lpmm/run/advice.h"
 #include "lpmm/run/beside/model_files.h"
 #include "lpmm/run/checkpoint.h"
@@ -41,6 +41,14 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+// The disk may be what failed; the first error is the one to tell.
+void try_to(const auto& tell) {
+  try {
+    tell();
+  } catch (const std::exception&) {
+  }
+}
+
 // The result of a run that is already complete; nothing where it is not.
 std::optional<TrainResult> finished_result(const RunFolder& folder, const RunConfig& config,
                                            std::int64_t steps) {
@@ -52,19 +60,20 @@ std::optional<TrainResult> finished_result(const RunFolder& folder, const RunCon
 class Run {
  public:
   Run(const Setup& setup, const Model& model, const RunFolder& folder, const Plan& plan,
-      const TrainOptions& options, Device& device)
-      : setup_(setup),
+      const TrainOptions& options, Device& device, Ranks& ranks)
+      : ranks_(ranks),
+        setup_(setup),
         model_(model),
         text_(setup.task->identity()),
         config_(setup.config),
         folder_(folder),
         plan_(plan),
         resume_(options.resume),
-        progress_(options.quiet),
+        progress_(options.quiet || !ranks.is_first()),
         device_(device),
         data_(load_data(setup, device_.host_pool())),
         memory_(model.tensors(), config_.policy, config_.optimizer, config_.train.seed,
-                config_.train.microbatches, device_),
+                config_.train.microbatches, device_, config_.slots(), ranks),
         buffers_(model.buffers(), device_),
         examples_(config_.train.batch / config_.train.microbatches),
         program_(model.build(examples_, config_.train.compute, device_, setup.size.longest)),
@@ -95,6 +104,7 @@ class Run {
   bool is_last() const { return state_.step == steps_ || gives_up(); }
   std::string speed_key() const { return fmt::format("{}_per_second", data_->unit()); }
 
+  Ranks& ranks_;
   const Setup& setup_;
   const Model& model_;
   Json tokens_;      // that begin and end a text, as it started with them
@@ -116,15 +126,19 @@ class Run {
   std::optional<RunLog> log_;
   std::optional<Watch> watch_;
   std::optional<Prefetcher> batches_;
-  bool stalled_ = false, loses_ = false;
+  UnderflowWarnings underflow_warnings_;
   double process_seconds_ = 0;  // of training steps in this process, for the speed that is shown
   std::int64_t process_items_ = 0;
 };
 
 // Starts afresh or from the newest checkpoint, with the log cut to what the checkpoint knows of.
 void Run::start(bool config_changed) {
-  remove_leftovers(folder_.root.string());
-  const std::string checkpoint = newest_checkpoint(folder_.checkpoints, true);
+  std::string checkpoint;
+  if (ranks_.is_first()) {
+    remove_leftovers(folder_.root.string());
+    checkpoint = newest_checkpoint(folder_.checkpoints, true);
+  }
+  checkpoint = ranks_.gather(checkpoint)[0];
   const bool write_config = config_changed || checkpoint.empty();
   if (config_.checkpoint.final || config_.checkpoint.every_steps > 0) {
     check_disk(folder_.root.string(), memory_, buffers_);
@@ -135,21 +149,23 @@ void Run::start(bool config_changed) {
   } else {
     init = begin();
   }
-  progress_.say(fmt::format("training on {}: {}, {} threads", device_.name(), device_.compute_library(),
-                            device_.host_threads()));
+  progress_.say(fmt::format("training on {}: {}, {} threads{}", device_.name(), device_.compute_library(),
+                            device_.host_threads(),
+                            ranks_.size() > 1 ? fmt::format(" in each of {} processes", ranks_.size()) : ""));
   if (write_config) write(config_record(config_));
   write(system_record(state_.step, device_, setup_.rss_at_start, init));
   if (checkpoint.empty()) write(ledger_record(plan_, memory_));
-  watch_.emplace(config_, memory_, folder_.root.string(), state_.watch, state_.step);
+  if (log_) watch_.emplace(config_, memory_, folder_.root.string(), state_.watch, state_.step);
   std::vector<std::string> warnings = storage_warnings(config_.policy, config_.optimizer, model_.tensors());
   warnings.push_back(underflow_warning(expect_lost_updates(memory_, peak_rate(config_.optimizer)), true));
-  warnings.push_back(watch_->missing());
+  if (watch_) warnings.push_back(watch_->missing());
   for (const std::string& warning : warnings) {
     if (!warning.empty()) progress_.warn(warning);
   }
+  const Share own = memory_.own_microbatches();
   batches_.emplace(*data_,
                    BatchPlan{config_.train.seed, config_.train.batch, config_.train.microbatches,
-                             config_.data.augment, config_.data.keeps_last},
+                             config_.data.augment, config_.data.keeps_last, own.first, own.count},
                    state_.step / steps_per_epoch_, state_.step % steps_per_epoch_);
 }
 
@@ -163,8 +179,8 @@ void Run::go_on(const std::string& checkpoint, bool write_config) {
   saved_step_ = state_.step;
   tokens_ = special_tokens_of(saved, config_.model, setup_.task->tokenizer());
   if (const std::string change = change_of_machine(saved, device_); !change.empty()) progress_.warn(change);
-  if (write_config) write_text(folder_.config, sealed_config(config_));
-  log_->cut(state_.log_bytes, state_.log_crc32);
+  if (write_config && log_) write_text(folder_.config, sealed_config(config_));
+  if (log_) log_->cut(state_.log_bytes, state_.log_crc32);
   write({{"type", "checkpoint"}, {"step", state_.step}, {"path", fs::path(checkpoint).filename()}});
   progress_.say(fmt::format("going on from {}", checkpoint));
 }
@@ -181,6 +197,7 @@ std::string Run::begin() {
     const std::string reason = initial.reason.empty() ? "" : initial.reason + "; ";
     progress_.say(fmt::format("{}drawn anew: {}", reason, fmt::join(initial.drawn, ", ")));
   }
+  if (!log_) return initial.checkpoint;
   const std::string sealed = sealed_config(config_);  // which refuses some paths
   keep_model_files(initial.checkpoint, folder_.root, *data_);
   write_text(folder_.config, sealed);  // before any record
@@ -207,6 +224,7 @@ Json Run::load(const std::string& checkpoint) {
 }
 
 void Run::write(const Json& record) {
+  if (!log_) return;  // the first rank's
   try {
     log_->write(record);
   } catch (const RunError& e) {
@@ -243,10 +261,7 @@ bool Run::step() {
     ++state_.skipped;
     ++state_.failed_in_row;
     write({{"type", "step"}, {"step", state_.step}, {"epoch", epoch()}, {"failed", failed}});
-    std::string rest;
-    if (config_.policy.accumulate_in_momentum) rest = "; momentum starts afresh";
-    if (config_.policy.apply_at_once) rest = "; tensors before it had their update already";
-    progress_.warn(fmt::format("step {} was skipped: NaN or Inf in {}{}", state_.step, failed, rest));
+    progress_.warn(skip_text(config_, state_.step, failed));
     look(std::nan(""), failed);
     return false;
   }
@@ -259,18 +274,14 @@ bool Run::step() {
 }
 
 void Run::look(double loss, const std::string& failed) {
+  if (!watch_) return;
   const Watch::Said said = watch_->add(state_.step, loss, failed);
   for (const Json& record : said.records) write(record);
   if (!said.warning.empty()) progress_.warn(said.warning);
 }
 
 void Run::log_step(const StepReport& report, double rate) {
-  Json record = step_record(state_, epoch(), rate, data_->learnt_labels() > 0);
-  if (config_.optimizer.clip_norm > 0) {
-    record["gradient_norm"] = report.gradient_norm;
-    record["clip_factor"] = report.clip_factor;
-  }
-  if (config_.optimizer.percentile_clip > 0) record["clipped_tensors"] = report.clipped_tensors;
+  Json record = step_record(state_, config_.optimizer, report, epoch(), rate, data_->learnt_labels() > 0);
   record["seconds"] = state_.train_seconds;
   record[speed_key()] = static_cast<double>(state_.items) / state_.train_seconds;
   record["rss_bytes"] = rss_bytes();
@@ -288,33 +299,23 @@ void Run::measure(bool is_last_time) {
       state_.underflows[r] += s.role[r].underflows;
     }
   }
-  // Said once each.
-  const std::string stall = stall_warning(memory_, stats);
-  if (!stall.empty() && !stalled_) {
-    progress_.warn(fmt::format("step {}: {}", state_.step, stall));
-    stalled_ = true;
-  }
-  const std::string loss = underflow_warning(count_lost_updates(memory_, stats), false);
-  if (!loss.empty() && !loses_ && stall.empty()) {
-    progress_.warn(fmt::format("step {}: {}", state_.step, loss));
-    loses_ = true;
+  for (const std::string& warning : underflow_warnings_.add(memory_, stats)) {
+    progress_.warn(fmt::format("step {}: {}", state_.step, warning));
   }
 }
 
 void Run::test() {
   const auto started = Clock::now();
   Tested tested = run_test(*program_, memory_, buffers_, *data_, examples_, progress_.share_of("testing"));
-  const std::string why_not = setup_.task->add_scores({config_, model_, memory_, device_}, true,
-                                                      progress_.share_of("translating"), tested.scores);
+  const std::string why_not = !log_
+                                  ? ""
+                                  : setup_.task->add_scores({config_, model_, memory_, device_}, true,
+                                                            progress_.share_of("translating"), tested.scores);
   if (!why_not.empty()) progress_.warn(why_not);
   state_.test = tested.meter;
   state_.scores = tested.scores;
   write(eval_record(state_, epoch(), seconds_since(started)));
-  std::string said = fmt::format("epoch {:>3}  train loss {:.4f}  test loss {:.4f}", epoch() + 1,
-                                 state_.epoch.loss(), state_.test->loss());
-  for (const auto& [name, value] : tested.scores) said += "  " + score_text(name, value);
-  if (tested.scores.empty()) said += fmt::format("  test accuracy {:.2f} %", 100 * state_.test->accuracy());
-  progress_.say(said);
+  progress_.say(test_text(state_, epoch()));
   if (tracks_best(config_)) judge(state_.test->loss());
 }
 
@@ -330,6 +331,11 @@ void Run::judge(double loss) {
 
 void Run::save() {
   if (saved_step_ == state_.step) return;
+  if (!log_) {
+    save_checkpoint(folder_.checkpoints, state_.step, config_.model.name, memory_, buffers_, {}, 0);
+    saved_step_ = state_.step;
+    return;
+  }
   log_->sync();
   state_.log_bytes = log_->bytes();
   state_.log_crc32 = log_->checksum();
@@ -369,15 +375,21 @@ TrainResult Run::end(bool interrupted, const std::string& error) {
         "learning "
         "rate or clip gradients (optimizer.clip_norm)");
   }
+  if (error.empty()) add_ranks(last, ranks_);
   write(last);
-  log_->sync();
+  if (log_) log_->sync();
   return {interrupted, diverged(last), last.dump()};
 }
 
 TrainResult Run::go() {
-  log_.emplace(folder_.log);  // from here on no other process writes to the folder; one may have before
-  const bool config_changed = check_run_folder(folder_, config_, resume_);
-  if (auto done = finished_result(folder_, config_, steps_)) return *done;
+  bool config_changed = false;
+  std::optional<TrainResult> done;
+  if (ranks_.is_first()) {
+    log_.emplace(folder_.log);  // from here on no other process writes to the folder; one may have before
+    config_changed = check_run_folder(folder_, config_, resume_);
+    done = finished_result(folder_, config_, steps_);
+  }
+  if (ranks_.any(done.has_value())) return done.value_or(TrainResult());
   start(config_changed);
   try {
     while (!is_last()) {
@@ -391,7 +403,8 @@ TrainResult Run::go() {
       const std::int64_t every = config_.train.eval_every_epochs * steps_per_epoch_;
       const bool has_tests = data_->test_examples() > 0;
       if (has_tests && (is_last() || (every > 0 && state_.step % every == 0))) test();
-      const bool stop = InterruptGuard::asked() && !is_last();
+      ranks_.now_in(state_.step, "end of the step");
+      const bool stop = ranks_.any(InterruptGuard::asked()) && !is_last();
       const std::int64_t save_every = config_.checkpoint.every_steps;
       if (stop || (is_last() ? config_.checkpoint.final : save_every > 0 && state_.step % save_every == 0))
         save();
@@ -400,21 +413,9 @@ TrainResult Run::go() {
         return end(true, "");
       }
     }
-    if (const BestTest& best = state_.best; best.step > 0) {
-      progress_.say(
-          fmt::format("{}the least test loss, {:.4f}, is of step {}",
-                      gives_up() ? fmt::format("{} tests without a lower loss: ", best.tests_since) : "",
-                      best.loss, best.step));
-    }
+    if (state_.best.step > 0) progress_.say(best_text(state_.best, gives_up()));
     return end(false, "");
   } catch (const std::exception& e) {
-    const auto try_to = [](const auto& tell) {
-      try {
-        tell();
-      } catch (const std::exception&) {
-        // The disk may be what failed; the first error is the one to tell.
-      }
-    };
     try_to([&] { look(std::nan(""), error_text(e)); });  // of a step that this ended
     try_to([&] { end(true, error_text(e)); });
     throw;
@@ -423,21 +424,26 @@ TrainResult Run::go() {
 
 }  // namespace
 
-TrainResult train(const Setup& setup, const Model& model, const TrainOptions& options) {
+TrainResult train(const Setup& setup, const Model& model, const TrainOptions& options, Ranks& ranks) {
   const InterruptGuard guard;
   const RunConfig& config = setup.config;
   if (options.out.empty()) throw UsageError("a run needs a folder (--out)");
   const RunFolder folder(options.out);
-  check_run_folder(folder, config, options.resume);  // soon, and again under the lock
-  check_trained(setup, model);
-  const std::int64_t steps = steps_of(setup);
-  if (auto done = finished_result(folder, config, steps)) return *done;
+  check_ranks(config, ranks.size());
+  std::optional<TrainResult> done;
+  if (ranks.is_first()) {
+    check_run_folder(folder, config, options.resume);  // soon, and again under the lock
+    check_trained(setup, model);
+    done = finished_result(folder, config, steps_of(setup));
+  }
+  if (ranks.any(done.has_value())) return done.value_or(TrainResult());
 
-  const auto device = make_device(config.train.device, config.train.threads);
-  const Plan plan = make_plan(setup, model, *device);
-  check_memory(plan, *device);
-  const MadeFolder made(folder.root);  // removed again where nothing comes into it
-  Run run(setup, model, folder, plan, options, *device);
+  const auto device = make_device(config.train.device, threads_of(config, ranks.size()));
+  const Plan plan = make_plan(setup, model, *device, ranks.size(), ranks.rank());
+  check_memory(plan, *device, ranks.size());
+  std::optional<MadeFolder> made;  // removed again where nothing comes into it
+  if (ranks.is_first()) made.emplace(folder.root);
+  Run run(setup, model, folder, plan, options, *device, ranks);
   return run.go();
 }
 

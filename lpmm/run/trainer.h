@@ -26,6 +26,10 @@ struct TrainResult {
 // it was stopped and resumed. SIGINT and SIGTERM end it at the next step boundary; a second one exits at
 // once. Throws UsageError for a folder that holds a run already (without `resume`) or another run (with it),
 // RunError where memory or disk do not suffice or gradients failed too often in a row.
-TrainResult train(const Setup& setup, const Model& model, const TrainOptions& options);
+//
+// Ranks train it together: all call this, with one machine's files and equal settings. The first one has the
+// folder, the log and the terminal, and its result counts. Stored bytes and losses are those of any number.
+TrainResult train(const Setup& setup, const Model& model, const TrainOptions& options,
+                  Ranks& ranks = alone());
 
 }  // namespace lpmm

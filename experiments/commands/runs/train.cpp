@@ -17,10 +17,12 @@
 #include "lpmm/data/image_sets.h"
 #include "lpmm/data/scores.h"
 #include "lpmm/program/family.h"
+#include "lpmm/ranks/processes.h"
 #include "lpmm/run/beside/model_files.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/setup.h"
 #include "lpmm/run/trainer.h"
+#include "models/families.h"
 
 namespace lpmm {
 namespace {
@@ -80,8 +82,25 @@ void print_for_people(const TrainResult& result, const RunConfig& config, const 
 struct TrainArguments {
   StartArguments start;
   TrainOptions run;
+  int ranks = 1;
   bool json = false;
 };
+
+// With several ranks: each has a GPU of its own where there are as many, or takes turns. What the user or a
+// scheduler has chosen stays.
+void choose_gpu(const Ranks& ranks) {
+  int gpus = 0;
+  std::error_code none;
+  while (std::filesystem::exists(fmt::format("/dev/nvidia{}", gpus), none)) ++gpus;
+  if (gpus > 0) setenv("CUDA_VISIBLE_DEVICES", std::to_string(ranks.rank() % gpus).c_str(), 0);
+}
+
+// The error of several ranks, with where the run goes on.
+std::string with_checkpoint(const std::string& error, const std::string& out) {
+  const std::string last = newest_checkpoint(out + "/checkpoints");
+  if (last.empty() || error.find(last) != std::string::npos) return error;
+  return fmt::format("{}; its last checkpoint is {}: go on with --resume", error, last);
+}
 
 int run_train(const TrainArguments& o) {
   const std::string beside = o.run.out + "/config.toml";
@@ -101,13 +120,29 @@ int run_train(const TrainArguments& o) {
                      progress.share_of("reading text"));
   }();
   if (!own.empty() || !init.empty()) take_from_model(setup, own.empty() ? find_checkpoint(init) : own);
-  const TrainResult result = train(setup, *make_model(setup.config), o.run);
-  if (o.json) {
-    print_answer(nlohmann::ordered_json::parse(result.summary), true);
-  } else {
-    print_for_people(result, setup.config, o.run.out);
+  if (int& slots = setup.config.ranks.slots; slots == 0) {
+    slots = goes_on ? load_config(beside, with_families({})).ranks.slots : o.ranks > 1 ? o.ranks : 0;
   }
-  return result.interrupted ? kInterrupted : result.diverged ? kRunFailed : kDone;
+  check_ranks(setup.config, o.ranks);
+  const auto run = [&](Ranks& ranks) {
+    const TrainResult result = train(setup, *make_model(setup.config), o.run, ranks);
+    if (!ranks.is_first()) return kDone;
+    if (o.json) {
+      print_answer(nlohmann::ordered_json::parse(result.summary), true);
+    } else {
+      print_for_people(result, setup.config, o.run.out);
+    }
+    return result.interrupted ? kInterrupted : result.diverged ? kRunFailed : kDone;
+  };
+  if (o.ranks == 1) return run(alone());
+  try {
+    return run_on_ranks(o.ranks, setup.config.ranks.timeout_seconds, [&](Ranks& ranks) {
+      choose_gpu(ranks);
+      return run(ranks);
+    });
+  } catch (const RunError& e) {
+    throw RunError(with_checkpoint(e.what(), o.run.out));
+  }
 }
 
 }  // namespace
@@ -122,6 +157,9 @@ void add_train_command(CLI::App& program, Action& action) {
       ->type_name("DIR");
   command->add_flag("--resume", o->run.resume,
                     "go on from the newest checkpoint in DIR, or start where there is none");
+  command->add_option("--ranks", o->ranks, "processes that share the run and its memory (ranks.slots)")
+      ->check(CLI::Range(1, 1024))
+      ->type_name("N");
   command->add_flag("--quiet", o->run.quiet, "no progress on standard error");
   command->add_flag("--json", o->json, "print the run's summary as one JSON object");
   command->footer(
@@ -132,6 +170,7 @@ Examples:
   lpmm train resnet20_cifar10 --preset lpmm --set train.epochs=10 --out runs/r20
   lpmm train resnet8_drawn --preset lpmm-min --rounding rn --out runs/rn --json
   lpmm train --out runs/r20 --resume
+  lpmm train gpt_text --preset lpmm-min --set train.microbatches=4 --ranks 4 --out runs/gpt
   lpmm train --init runs/minilm --set data.path=reviews.csv --out runs/reviews
   lpmm train --init runs/resnet50 --set data.path=PHOTOS/ --out runs/photos)");
   on_selected(*command, action, o, run_train);

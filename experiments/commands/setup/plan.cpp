@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "experiments/commands/arguments.h"
 #include "experiments/commands/recipe.h"
@@ -22,6 +23,7 @@ namespace {
 
 struct PlanArguments {
   StartArguments start;
+  int ranks = 1;
   bool json = false;
 };
 
@@ -62,6 +64,37 @@ void print_plan(const Plan& plan, const Plan& fp32, const Policy& policy) {
   if (!plan.exempt.empty()) fmt::print("\n");
 }
 
+// One of so many processes that share the run, which `plan` is of, beside a run of one.
+void print_rank(const Plan& one, const Plan& plan, int ranks, int slots) {
+  fmt::print("\n{:<26} {:>10} {:>10}\n", fmt::format("one of {} ranks", ranks), "a rank", "alone");
+  const auto states = [](const Ledger& ledger) {
+    std::int64_t bytes = 0;
+    for (const Role role : kEveryRole) bytes += is_state(role) ? ledger.role_bytes(role) : 0;
+    return bytes;
+  };
+  const Ledger &a = plan.ledger, &b = one.ledger;
+  print_row("parameter", a.role_bytes(Role::kParameter), b.role_bytes(Role::kParameter));
+  print_row(fmt::format("accumulator, {} of {} slots", slots / ranks, slots),
+            a.role_bytes(Role::kAccumulator), b.role_bytes(Role::kAccumulator));
+  print_row("states", states(a), states(b));
+  print_row("exempt (fp32)", a.exempt, b.exempt);
+  print_row("model memory", a.model_memory(), b.model_memory());
+  print_row("workspace", a.workspace, b.workspace);
+  fmt::print("sent in a step: {} ({} accumulators, {} parameters)\n", format_bytes(plan.sent.all()),
+             format_bytes(plan.sent.accumulators), format_bytes(plan.sent.parameters));
+}
+
+// The rank with the most memory.
+Plan plan_of_rank(const Setup& setup, const Model& model, int ranks) {
+  const auto device = make_device(setup.config.train.device, threads_of(setup.config, ranks));
+  std::optional<Plan> most;
+  for (int rank = 0; rank < ranks; ++rank) {
+    Plan plan = make_plan(setup, model, *device, ranks, rank);
+    if (!most || plan.ledger.model_memory() > most->ledger.model_memory()) most = std::move(plan);
+  }
+  return std::move(*most);
+}
+
 // What a run on packed conversations learns.
 void print_learnt(const Setup& setup) {
   const DataSize& size = setup.size;
@@ -82,10 +115,12 @@ int run_plan(const PlanArguments& o) {
   pack_named_pictures(config, config.train.init.empty() ? "" : find_checkpoint(config.train.init), progress);
   const auto stand_in = task_of(config.model).stand_in;
   auto tokenizer = stand_in == nullptr ? nullptr : stand_in(config);
+  if (o.ranks > 1 && config.ranks.slots == 0) config.ranks.slots = o.ranks;
+  check_ranks(config, o.ranks);
   const Setup setup = open_data(config, std::move(tokenizer));
   const auto model = make_model(setup.config);
   check_trained(setup, *model);
-  const Plan plan = make_plan(setup, *model);
+  const Plan plan = plan_of_rank(setup, *model, o.ranks);
   const std::vector<std::string> warnings =
       storage_warnings(setup.config.policy, setup.config.optimizer, model->tensors());
   if (o.json) {
@@ -98,7 +133,9 @@ int run_plan(const PlanArguments& o) {
   for (const std::string& warning : warnings) tell(fmt::format("warning: {}\n", warning));
   Setup plain = setup;
   plain.config.policy = make_policy(kPlainPreset);
-  print_plan(plan, make_plan(plain, *make_model(plain.config)), setup.config.policy);
+  const Plan alone = o.ranks == 1 ? plan : make_plan(setup, *model);
+  print_plan(alone, make_plan(plain, *make_model(plain.config)), setup.config.policy);
+  if (o.ranks > 1) print_rank(alone, plan, o.ranks, setup.config.slots());
   print_learnt(setup);
   return kDone;
 }
@@ -110,6 +147,9 @@ void add_plan_command(CLI::App& program, Action& action) {
   CLI::App* command =
       program.add_subcommand("plan", "Say what a run will take in memory, to the byte, without running it");
   add_start_arguments(*command, o->start);
+  command->add_option("--ranks", o->ranks, "processes that share the run (lpmm train --ranks)")
+      ->check(CLI::Range(1, 1024))
+      ->type_name("N");
   command->add_flag("--json", o->json, "print one JSON object");
   command->footer(
       R"(Prints sizes beside those that fp32 would take. With --json, in bytes: parameters,
@@ -118,11 +158,12 @@ bits_per_parameter (of model_memory_bytes.total), model_memory_bytes by role, ex
 (the largest piece of a parameter or gradient that is ever unpacked at once), translation_bytes (of a
 translator that is scored by BLEU), data_bytes, watch_bytes, overhead_bytes (of program, libraries and
 threads), peak_bytes (the most resident memory that the whole process has at once), device_bytes (of a
-GPU's memory, where the run uses one; else 0), of conversations learnt_tokens_per_epoch, and warnings (of
-states that the run's own formats or rounding harm).
+GPU's memory, where the run uses one; else 0), sent_bytes (to other ranks in a step), of conversations learnt_tokens_per_epoch, and warnings (of
+states that the run's own formats or rounding harm). With --ranks they are of one rank.
 Examples:
   lpmm plan resnet20_cifar10 --preset lpmm
   lpmm plan resnet20_cifar10 --preset lpmm-min --set train.batch=512 --json
+  lpmm plan gpt2_124m --preset lpmm-min --ranks 4
   lpmm plan --init runs/minilm --set data.path=reviews.csv)");
   on_selected(*command, action, o, run_plan);
 }

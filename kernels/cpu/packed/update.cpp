@@ -255,12 +255,13 @@ class FusedTiles {
     loop_ = loops.fused(args.roles);
     const Codec& parameter = args.roles[Role::kParameter].codec;
     const RoleView& gradient = args.roles[Role::kAccumulator];  // without codes it is in the momentum
-    // The loops may end amid what is larger than a group, and half a block is not emptied. They see no
-    // rounding of the parameter that a rule could take back.
-    const bool may_widen = !is_packed(parameter.format) && gradient.codes != nullptr &&
-                           (parameter == Codec() || !feeds_back(rule)) &&
-                           piece_of_blocks(gradient.codec) <= kGroup &&
-                           args.roles[Role::kCompensation].codes == nullptr;
+    // The loops may end amid what is larger than a group, and half a block is not stored or emptied. They see
+    // no rounding of the parameter that a rule could take back. A packed gradient comes with a packed
+    // parameter, and both have a loop of their own or none.
+    const bool may_widen =
+        (!is_packed(parameter.format) || gradient.codec == Codec()) && gradient.codes != nullptr &&
+        (parameter == Codec() || !feeds_back(rule)) && piece_of_blocks(parameter) <= kGroup &&
+        piece_of_blocks(gradient.codec) <= kGroup && args.roles[Role::kCompensation].codes == nullptr;
     if (loop_ != nullptr || !may_widen) return;
     is_widened_ = true;
     RoleArray<RoleView> floats = args.roles;

@@ -75,7 +75,7 @@ struct Replay::State {
 void Replay::State::begin(std::int64_t step) {
   buffers.emplace(model.buffers(), *device);
   memory.emplace(model.tensors(), config.policy, config.optimizer, config.train.seed,
-                 config.train.microbatches, *device);
+                 config.train.microbatches, *device, config.slots());
   window = {};
   if (step > 0) {
     const std::string path = folder.checkpoints / checkpoint_name(step);

@@ -210,8 +210,8 @@ void empty(Stored& s) {
 }  // namespace
 
 Oracle::Oracle(std::span<const TensorInfo> tensors, const Policy& policy, const OptimizerConfig& optimizer,
-               std::uint64_t seed, int microbatches)
-    : optimizer_(optimizer), policy_(policy), seed_(seed), microbatches_(microbatches) {
+               std::uint64_t seed, int microbatches, int slots)
+    : optimizer_(optimizer), policy_(policy), seed_(seed), microbatches_(microbatches), slots_(slots) {
   for (const TensorInfo& info : tensors) {
     Tensor& t = tensors_.emplace_back();
     t.info = info;
@@ -223,6 +223,7 @@ Oracle::Oracle(std::span<const TensorInfo> tensors, const Policy& policy, const 
                        std::vector<std::uint8_t>(static_cast<std::size_t>(code_bytes(specs[role].format, n))),
                        std::vector<std::uint16_t>(static_cast<std::size_t>(step_bytes(specs[role], n) / 2))};
     }
+    if (slots > 1) t.slots.assign(static_cast<std::size_t>(slots), t.roles[Role::kAccumulator]);
   }
 }
 
@@ -263,12 +264,13 @@ void Oracle::fold(int tensor, std::span<const float> gradient, int microbatch, i
   if (!failed_tensor_.empty()) return;
   Tensor& t = tensors_.at(static_cast<std::size_t>(tensor));
   const bool into_momentum = folds_into_momentum(policy_, optimizer_, t.info);
-  Stored& accumulator = t.roles[place_of(t, Role::kAccumulator)];
+  Stored& accumulator = slots_ > 1 ? t.slots[static_cast<std::size_t>(microbatch / (microbatches_ / slots_))]
+                                   : t.roles[place_of(t, Role::kAccumulator)];
   if (accumulator.codes.empty()) return;  // frozen
   Values sum = decode_all(accumulator);
   const auto scale = static_cast<float>(fold_weight(optimizer_, into_momentum, updates_ + 1, microbatches_));
   for (std::size_t e = 0; e < sum.size(); ++e) sum[e] += scale * gradient[e];
-  if (is_last && microbatch == microbatches_ - 1) t.square_sum = sum_of_squares(sum);
+  if (is_last && microbatch == microbatches_ - 1 && slots_ == 1) t.square_sum = sum_of_squares(sum);
   const Noise noise{seed_, static_cast<std::uint32_t>(tensor), step_,
                     fold_stream(into_momentum, microbatch, contribution)};
   const bool storable = encode_all(accumulator, sum, noise, [&](float largest, std::uint16_t old) {
@@ -385,14 +387,13 @@ void Oracle::update(std::uint32_t ordinal, double learning_rate, double clip) {
       [&]<class R>(R& r) {
         if constexpr (HasRows<R>) {
           if (!t.roles[Role::kRowVariance].codes.empty())
-            update_rows(r, t.info, shares_of(optimizer_, t.info), t.roles,
-                        decode_all(t.roles[Role::kAccumulator]));
+            update_rows(r, t.info, shares_of(optimizer_, t.info), t.roles, gradient(t));
         }
       },
       rule);
   RoleArray<Values> v;
   for (const Role role : kEveryRole) {
-    v[role] = decode_all(t.roles[role]);
+    v[role] = role == Role::kAccumulator ? gradient(t) : decode_all(t.roles[role]);
     if (!is_per_element(role) && !v[role].empty())
       v[role] = spread(v[role], role, t.info, shares_of(optimizer_, t.info));
     v[role].resize(v[Role::kParameter].size());
@@ -432,6 +433,20 @@ void Oracle::update(std::uint32_t ordinal, double learning_rate, double clip) {
   }
 }
 
+// Neighbours, then neighbours of those.
+Values sum_of_slots(const Stored* slots, std::size_t count) {
+  if (count == 1) return decode_all(*slots);
+  const std::size_t left = std::bit_floor(count - 1);
+  Values sum = sum_of_slots(slots, left);
+  const Values other = sum_of_slots(slots + left, count - left);
+  for (std::size_t e = 0; e < sum.size(); ++e) sum[e] += other[e];
+  return sum;
+}
+
+Values Oracle::gradient(const Tensor& t) const {
+  return slots_ > 1 ? t.sum : decode_all(t.roles[Role::kAccumulator]);
+}
+
 double Oracle::clip_by_history(Tensor& t, double square_sum) const {
   const auto square = static_cast<float>(square_sum);
   if (updates_ == 1) t.history.assign(100, square);
@@ -450,18 +465,34 @@ StepReport Oracle::commit(double learning_rate) {
   if (report.applied) {
     ++updates_;
     std::vector<double> factors(tensors_.size(), 1);
+    for (Tensor& t : tensors_) {
+      if (!t.slots.empty()) t.sum = sum_of_slots(t.slots.data(), t.slots.size());
+    }
     if (optimizer_.clip_norm > 0 || optimizer_.percentile_clip > 0) {
       double total = 0, left = 0;
       for (std::size_t i = 0; i < tensors_.size(); ++i) {
-        const Stored& accumulator = tensors_[i].roles[Role::kAccumulator];
-        const double square =
-            tensors_[i].square_sum >= 0 ? tensors_[i].square_sum : sum_of_squares(decode_all(accumulator));
+        double square = tensors_[i].square_sum;
+        if (slots_ > 1) {
+          square = 0;  // by quanta
+          const Values& sum = tensors_[i].sum;
+          for (std::size_t at = 0; at < sum.size(); at += 65536) {
+            const auto first = sum.begin() + static_cast<std::ptrdiff_t>(at);
+            const std::size_t count = std::min<std::size_t>(65536, sum.size() - at);
+            const double of_quantum =
+                sum_of_squares(Values(first, first + static_cast<std::ptrdiff_t>(count)));
+            square += of_quantum;
+            total += of_quantum;
+          }
+        } else if (square < 0) {
+          square = sum_of_squares(gradient(tensors_[i]));
+        }
         if (optimizer_.percentile_clip > 0) factors[i] = clip_by_history(tensors_[i], square);
         if (factors[i] < 1) ++report.clipped_tensors;
-        total += square;
+        if (slots_ == 1) total += square;
         left += factors[i] * factors[i] * square;
       }
       report.gradient_norm = std::sqrt(total);
+      if (report.clipped_tensors == 0) left = total;
       if (optimizer_.clip_norm > 0) {
         report.clip_factor = std::min(1.0, optimizer_.clip_norm / (std::sqrt(left) + 1e-6));
       }
@@ -474,6 +505,7 @@ StepReport Oracle::commit(double learning_rate) {
   for (Tensor& t : tensors_) {
     if (report.applied && folds_into_momentum(policy_, optimizer_, t.info)) continue;
     empty(t.roles[place_of(t, Role::kAccumulator)]);
+    for (Stored& slot : t.slots) empty(slot);
   }
   return report;
 }

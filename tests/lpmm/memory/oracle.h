@@ -22,7 +22,7 @@ class Oracle {
   };
 
   Oracle(std::span<const TensorInfo> tensors, const Policy& policy, const OptimizerConfig& optimizer,
-         std::uint64_t seed, int microbatches);
+         std::uint64_t seed, int microbatches, int slots = 1);
 
   // As in ModelMemory, for whole tensors.
   void initialize(int tensor, std::span<const float> values);
@@ -40,10 +40,13 @@ class Oracle {
     RoleArray<Stored> roles;
     std::vector<float> history;  // of percentile clipping: square sums of its last 100 gradients
     double square_sum = -1;      // of the accumulated gradient; negative: not known from a last fold
+    std::vector<Stored> slots;   // accumulators, where there are several; the first role's then stays empty
+    std::vector<float> sum;      // of what they hold
   };
 
   static Rule complete(const Rule& rule, const RoleArray<std::vector<float>>& values);
   void update(std::uint32_t ordinal, double learning_rate, double clip);
+  std::vector<float> gradient(const Tensor& t) const;
   double clip_by_history(Tensor& tensor, double square_sum) const;
   // Where a role is stored: an accumulator is the momentum where gradients are accumulated in it.
   Role place_of(const Tensor& t, Role role) const;
@@ -51,7 +54,7 @@ class Oracle {
   OptimizerConfig optimizer_;
   Policy policy_;
   std::uint64_t seed_;
-  int microbatches_;
+  int microbatches_, slots_;
   std::uint32_t step_ = 0;
   std::int64_t updates_ = 0;
   double last_learning_rate_ = kNoLearningRate;

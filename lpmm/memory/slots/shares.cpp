@@ -1,0 +1,178 @@
+#include "lpmm/memory/slots/shares.h"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include "lpmm/memory/optimizer_config.h"
+#include "lpmm/memory/roles.h"
+
+namespace lpmm {
+namespace {
+
+constexpr std::int64_t kAlignment = 64;
+
+std::int64_t aligned(std::int64_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+bool is_trained(const Policy& policy, const OptimizerConfig& optimizer, const TensorInfo& tensor) {
+  return has_role(policy, optimizer, tensor, Role::kAccumulator);
+}
+
+}  // namespace
+
+// What is updated at once: a quantum, or a tensor that cannot be cut.
+struct Shares::Unit {
+  int tensor;
+  std::int64_t first, count, bytes;
+  bool is_whole;
+  int owner = 0;
+};
+
+bool may_be_cut(const Policy& policy, const OptimizerConfig& optimizer, const TensorInfo& tensor) {
+  if (rule_row(optimizer.rule).needs_whole_tensors(optimizer.settings)) return false;
+  const TensorPlan plan = plan_tensor(policy, optimizer, tensor);
+  return std::all_of(kEveryRole.begin(), kEveryRole.end(), [&](Role role) {
+    return !plan[role] || (is_per_element(role) && has_blocks(plan[role]->codec));
+  });
+}
+
+Shares::Shares(std::span<const TensorInfo> tensors, const Policy& policy, const OptimizerConfig& optimizer,
+               int ranks)
+    : ranks_(ranks), rounds_(static_cast<std::size_t>(ranks)) {
+  std::vector<Unit> units;
+  std::int64_t all_bytes = 0;
+  for (int t = 0; t < static_cast<int>(tensors.size()); ++t) {
+    const TensorInfo& info = tensors[static_cast<std::size_t>(t)];
+    const bool is_whole = !may_be_cut(policy, optimizer, info);
+    const std::int64_t elements = info.elements(), unit = is_whole ? elements : kQuantum;
+    ends_.insert(ends_.end(), static_cast<std::size_t>(ranks), 0);
+    if (!is_trained(policy, optimizer, info)) continue;
+    const TensorPlan plan = plan_tensor(policy, optimizer, info);
+    for (std::int64_t first = 0; first < elements; first += unit) {
+      const std::int64_t count = std::min(unit, elements - first);
+      std::int64_t bytes = count;  // the work
+      for (const Role role : kEveryElementRole) {
+        if (plan[role] && is_state(role)) bytes += code_bytes(plan[role]->codec.format, count);
+      }
+      units.push_back({t, first, count, bytes, is_whole});
+      all_bytes += bytes;
+    }
+  }
+  // Whole tensors go to whom has least, the largest first; the quanta fill the ranks up in order.
+  std::vector<std::int64_t> loads(static_cast<std::size_t>(ranks), 0);
+  std::vector<Unit*> whole;
+  for (Unit& u : units) {
+    if (u.is_whole) whole.push_back(&u);
+  }
+  std::stable_sort(whole.begin(), whole.end(),
+                   [](const Unit* a, const Unit* b) { return a->bytes > b->bytes; });
+  for (Unit* u : whole) {
+    const auto least = std::min_element(loads.begin(), loads.end());
+    u->owner = static_cast<int>(least - loads.begin());
+    *least += u->bytes;
+  }
+  std::size_t filled = 0;
+  for (Unit& u : units) {
+    if (u.is_whole) continue;
+    while (filled + 1 < loads.size() && (2 * loads[filled] + u.bytes) * ranks > 2 * all_bytes) ++filled;
+    u.owner = static_cast<int>(filled);
+    loads[filled] += u.bytes;
+  }
+  for (const Unit& u : units) {
+    for (int rank = u.owner; rank < ranks; ++rank) {
+      ends_[static_cast<std::size_t>(u.tensor * ranks + rank)] += u.count;
+    }
+  }
+  for (int rank = 0; rank < ranks; ++rank) {
+    std::vector<Unit> own;
+    std::copy_if(units.begin(), units.end(), std::back_inserter(own),
+                 [&](const Unit& u) { return u.owner == rank; });
+    add_rounds(rank, own);
+  }
+}
+
+void Shares::add_rounds(int rank, std::span<const Unit> units) {
+  std::vector<Round>& rounds = rounds_[static_cast<std::size_t>(rank)];
+  std::int64_t left = 0;  // of the last round
+  for (const Unit& u : units) {
+    // A whole tensor has all its sums in one room, though it takes several rounds.
+    const std::int64_t values = groups_of(u.count) * kGroup;
+    if (values > left) {
+      rounds.emplace_back();
+      left = kRound;
+    }
+    const std::int64_t room = kRound - left;
+    for (std::int64_t at = 0; at < u.count; at += kQuantum) {
+      if (at > 0 && at % kRound == 0) rounds.emplace_back();
+      rounds.back().pieces.push_back({u.tensor, u.first + at, std::min(kQuantum, u.count - at), room + at});
+    }
+    rounds.back().updates.push_back({u.tensor, u.first, u.count, room});
+    room_ = std::max(room_, room + values);
+    left = std::max<std::int64_t>(0, left - values);
+  }
+}
+
+std::size_t Shares::most_rounds() const {
+  std::size_t most = 0;
+  for (const auto& rounds : rounds_) most = std::max(most, rounds.size());
+  return most;
+}
+
+std::int64_t steps_at(const Spec& spec, std::int64_t count) {
+  return aligned(code_bytes(spec.format, count));
+}
+std::int64_t piece_bytes(const Spec& spec, std::int64_t count) {
+  return steps_at(spec, count) + aligned(step_bytes(spec, count));
+}
+
+std::int64_t bytes_at_once(const Shares& shares, std::span<const TensorInfo> tensors, const Policy& policy,
+                           const Sharding& sharding) {
+  std::int64_t most = 0;
+  for (int rank = 0; rank < sharding.ranks; ++rank) {
+    for (const Shares::Round& round : shares.rounds(rank)) {
+      std::int64_t accumulators = 0, parameters = 0;
+      for (const Shares::Piece& p : round.pieces) {
+        const RoleSpecs specs = specs_for(policy, tensors[static_cast<std::size_t>(p.tensor)]);
+        accumulators += sharding.own_slots() * piece_bytes(specs[Role::kAccumulator], p.count);
+        parameters += piece_bytes(specs[Role::kParameter], p.count);
+      }
+      most = std::max({most, accumulators, parameters});
+    }
+  }
+  return most;
+}
+
+SentBytes sent_bytes(std::span<const TensorInfo> tensors, const Policy& policy,
+                     const OptimizerConfig& optimizer, const Sharding& sharding) {
+  SentBytes sent;
+  if (sharding.ranks == 1) return sent;
+  const Shares shares(tensors, policy, optimizer, sharding.ranks);
+  for (int rank = 0; rank < sharding.ranks; ++rank) {
+    for (const Shares::Round& round : shares.rounds(rank)) {
+      for (const Shares::Piece& p : round.pieces) {
+        const RoleSpecs specs = specs_for(policy, tensors[static_cast<std::size_t>(p.tensor)]);
+        if (rank == sharding.rank) {
+          sent.parameters += (sharding.ranks - 1) * piece_bytes(specs[Role::kParameter], p.count);
+        } else {
+          sent.accumulators += (clips(optimizer) ? 2 : 1) * sharding.own_slots() *
+                               piece_bytes(specs[Role::kAccumulator], p.count);
+        }
+      }
+    }
+  }
+  return sent;
+}
+
+std::int64_t slot_workspace_bytes(std::span<const TensorInfo> tensors, const Policy& policy,
+                                  const OptimizerConfig& optimizer, const Sharding& sharding) {
+  if (sharding.slots == 1) return 0;
+  const Shares shares(tensors, policy, optimizer, sharding.ranks);
+  const int terms = std::bit_width(static_cast<unsigned>(sharding.slots - 1));
+  const std::int64_t at_once =
+      sharding.ranks == 1 ? 0 : bytes_at_once(shares, tensors, policy, sharding) * (sharding.ranks - 1);
+  return 4 * (shares.room() + terms * kQuantum) + 2 * at_once;
+}
+
+}  // namespace lpmm

@@ -1,0 +1,81 @@
+// Which rank owns which elements: it keeps their states and updates them. A pure function of what the tensors
+// store, so that every rank knows the shares of all.
+//
+// Work on gradients goes by quanta of at most kQuantum elements of one tensor, whatever the number of ranks:
+// sums over a quantum, added in the order of tensors and of places there, are the same for any.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "lpmm/memory/policy.h"
+
+namespace lpmm {
+
+// How the microbatches of a step are divided: into slots, which have an accumulator each; and which of the
+// ranks, that share them evenly, this is.
+struct Sharding {
+  int slots = 1, ranks = 1, rank = 0;
+  int own_slots() const { return slots / ranks; }
+};
+
+inline constexpr std::int64_t kQuantum = 65536;
+inline constexpr std::int64_t kRound = 8 * kQuantum;
+
+// Whether parts of the tensor can be updated alone: by blocks in every role, and with no sum over the whole.
+bool may_be_cut(const Policy& policy, const OptimizerConfig& optimizer, const TensorInfo& tensor);
+
+class Shares {
+ public:
+  struct Piece {
+    int tensor = 0;
+    std::int64_t first = 0, count = 0;
+    std::int64_t room = 0;  // where its sum lies, in fp32 values of the round's room
+  };
+  // What is summed at once, by quanta, and what can be updated after it. Sums stay for the rounds after where
+  // a tensor that cannot be cut has more than a round.
+  struct Round {
+    std::vector<Piece> pieces, updates;
+  };
+
+  Shares(std::span<const TensorInfo> tensors, const Policy& policy, const OptimizerConfig& optimizer,
+         int ranks);
+
+  // The elements [first, end) of a tensor's states that a rank owns; those of ranks follow one another.
+  std::int64_t first(int tensor, int rank) const { return rank == 0 ? 0 : end(tensor, rank - 1); }
+  std::int64_t end(int tensor, int rank) const {
+    return ends_[static_cast<std::size_t>(tensor * ranks_ + rank)];
+  }
+  std::int64_t count(int tensor, int rank) const { return end(tensor, rank) - first(tensor, rank); }
+  std::span<const Round> rounds(int rank) const { return rounds_[static_cast<std::size_t>(rank)]; }
+  std::size_t most_rounds() const;             // of a rank
+  std::int64_t room() const { return room_; }  // fp32 values that the sums of a rank's rounds take at most
+
+ private:
+  struct Unit;
+  void add_rounds(int rank, std::span<const Unit> units);
+  int ranks_;
+  std::vector<std::int64_t> ends_;  // by tensor and rank
+  std::vector<std::vector<Round>> rounds_;
+  std::int64_t room_ = 0;
+};
+
+// The bytes of a piece of a role, as ranks send them: codes, and from steps_at() on its steps.
+std::int64_t steps_at(const Spec& spec, std::int64_t count);
+std::int64_t piece_bytes(const Spec& spec, std::int64_t count);
+// What a rank sends to all others in a step: accumulators, twice where gradients are clipped, and parameters.
+struct SentBytes {
+  std::int64_t accumulators = 0, parameters = 0;
+  std::int64_t all() const { return accumulators + parameters; }
+};
+SentBytes sent_bytes(std::span<const TensorInfo> tensors, const Policy& policy,
+                     const OptimizerConfig& optimizer, const Sharding& sharding);
+// The most that a rank sends to and takes from another one at once.
+std::int64_t bytes_at_once(const Shares& shares, std::span<const TensorInfo> tensors, const Policy& policy,
+                           const Sharding& sharding);
+// What summing over slots takes besides, 0 for one slot: sums, and what is sent and received at once.
+std::int64_t slot_workspace_bytes(std::span<const TensorInfo> tensors, const Policy& policy,
+                                  const OptimizerConfig& optimizer, const Sharding& sharding);
+
+}  // namespace lpmm

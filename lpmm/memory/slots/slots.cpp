@@ -1,0 +1,304 @@
+#include "lpmm/memory/slots/slots.h"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <tuple>
+
+#include "lpmm/memory/memory_state.h"
+#include "lpmm/ranks/ranks.h"
+
+namespace lpmm {
+namespace {
+
+const kernels::RoleView& view_in(const MemoryState& memory, const Shares::Piece& piece, Role role) {
+  return memory.view(piece.tensor, role);
+}
+
+kernels::RoleView floats_at(float* values, std::int64_t count) {
+  return view_of({values, static_cast<std::size_t>(count)});
+}
+
+// The codes and steps of a piece as they were sent.
+kernels::RoleView view_at(const Codec& codec, std::byte* at, std::int64_t count) {
+  auto* const codes = reinterpret_cast<std::uint8_t*>(at);
+  auto* const steps = reinterpret_cast<std::uint16_t*>(at + steps_at(codec, count));
+  return {codec, codes, step_bytes(codec, count) > 0 ? steps : nullptr, count};
+}
+
+struct SquareOf {
+  int tensor = 0;
+  std::int64_t first = 0;
+  double sum = 0;
+};
+
+struct StatsOf {
+  int tensor = 0;
+  std::int64_t place = 0;  // a slot, or after all slots the first element of an update
+  TensorStats stats;
+};
+
+}  // namespace
+
+Slots::Slots(std::span<const TensorInfo> tensors, const Policy& policy, const OptimizerConfig& optimizer,
+             int microbatches, int count, PackedDevice& device, Ranks& ranks)
+    : ranks_(ranks),
+      shares_(tensors, policy, optimizer, ranks.size()),
+      count_(count),
+      own_(count / ranks.size()),
+      per_slot_(microbatches / count) {
+  const auto n = static_cast<std::size_t>(ranks.size());
+  const int terms = std::bit_width(static_cast<unsigned>(count - 1));
+  sums_ = allocate(device, 4 * (shares_.room() + terms * kQuantum), "sums over slots", "a smaller model");
+  if (n == 1) return;
+  out_.resize(n);
+  in_.resize(n);
+  staged_bytes_ = bytes_at_once(shares_, tensors, policy, {count, ranks.size(), ranks.rank()});
+  staged_ = allocate(device, staged_bytes_ * static_cast<std::int64_t>(n), "the exchange of ranks",
+                     "a smaller model");
+}
+
+Share Slots::own_microbatches() const {
+  return {ranks_.rank() * own_ * per_slot_, own_ * per_slot_};
+}
+
+kernels::RoleView Slots::accumulator(const kernels::RoleView& first, int slot) const {
+  kernels::RoleView view = first;
+  view.codes += slot * stride_;
+  if (view.steps != nullptr) view.steps += slot * stride_ / 2;
+  return view;
+}
+
+int Slots::copies_of(std::size_t bytes) {
+  stride_ = static_cast<std::int64_t>(bytes);
+  return own_;
+}
+
+std::vector<std::int64_t> Slots::owned_ends(int tensor) const {
+  std::vector<std::int64_t> ends;
+  for (int rank = 0; rank < ranks_.size(); ++rank) ends.push_back(shares_.end(tensor, rank));
+  return ends;
+}
+
+const Shares::Round* Slots::round(int rank, std::size_t index) const {
+  const auto rounds = shares_.rounds(rank);
+  return index < rounds.size() ? &rounds[index] : nullptr;
+}
+
+Slots::Layout Slots::layout(const MemoryState& memory, const Shares::Round* round, Role role) const {
+  Layout layout;
+  if (round == nullptr) return layout;
+  for (const Shares::Piece& p : round->pieces) {
+    layout.at.push_back(layout.bytes);
+    layout.bytes += piece_bytes(view_in(memory, p, role).codec, p.count);
+  }
+  return layout;
+}
+
+void Slots::append(const MemoryState& memory, const kernels::RoleView& part,
+                   std::vector<std::byte>& to) const {
+  const std::size_t at = to.size();
+  to.resize(at + static_cast<std::size_t>(piece_bytes(part.codec, part.elements)));
+  const kernels::RoleView there = view_at(part.codec, to.data() + at, part.elements);
+  memory.device.download(there.codes, part.codes, code_bytes(part.codec.format, part.elements));
+  if (there.steps == nullptr) return;
+  memory.device.download(there.steps, part.steps, step_bytes(part.codec, part.elements));
+}
+
+// Every rank gets its pieces of this round from all slots; `own` is their layout.
+void Slots::exchange(MemoryState& memory, std::size_t index, const Layout& own) {
+  const auto n = static_cast<std::size_t>(ranks_.size());
+  std::vector<std::span<const std::byte>> send(n);
+  std::vector<std::span<std::byte>> receive(n);
+  const bool is_host = memory.device.is_host();
+  for (std::size_t i = 0; i < n; ++i) {
+    if (static_cast<int>(i) == ranks_.rank()) continue;
+    out_[i].clear();
+    for (int slot = 0; slot < own_; ++slot) {
+      const Shares::Round* theirs = round(static_cast<int>(i), index);
+      if (theirs == nullptr) break;
+      for (const Shares::Piece& p : theirs->pieces) {
+        const kernels::RoleView all = accumulator(view_in(memory, p, Role::kAccumulator), slot);
+        append(memory, part_of(all, p.first, p.count), out_[i]);
+      }
+    }
+    const auto bytes = static_cast<std::size_t>(own_ * own.bytes);
+    if (!is_host) in_[i].resize(bytes);
+    std::byte* const to = staged_.get() + static_cast<std::int64_t>(i) * staged_bytes_;
+    send[i] = out_[i];
+    receive[i] = {is_host ? to : in_[i].data(), bytes};
+  }
+  ranks_.swap(send, receive);
+  for (std::size_t i = 0; i < n && !is_host; ++i) {
+    memory.device.upload(staged_.get() + static_cast<std::int64_t>(i) * staged_bytes_, receive[i].data(),
+                         std::ssize(receive[i]));
+  }
+}
+
+// What a slot has of a piece of this rank.
+kernels::RoleView Slots::version(const MemoryState& memory, const Shares::Piece& piece, int slot,
+                                 const Layout& own, std::size_t place) const {
+  const int rank = slot / own_, of_rank = slot % own_;
+  const kernels::RoleView& first = view_in(memory, piece, Role::kAccumulator);
+  if (rank == ranks_.rank()) return part_of(accumulator(first, of_rank), piece.first, piece.count);
+  return view_at(first.codec, staged_.get() + rank * staged_bytes_ + of_rank * own.bytes + own.at[place],
+                 piece.count);
+}
+
+// out <- slots first, ..., first + count - 1, neighbours first, then neighbours of those, as sum_as_tree().
+template <class Version>
+void Slots::add(MemoryState& memory, const Version& version, int first, int count, std::span<float> out,
+                int depth) {
+  if (count == 1) return memory.device.decode(version(first), 0, std::ssize(out), out.data());
+  const int left = static_cast<int>(std::bit_floor(static_cast<unsigned>(count - 1)));
+  const std::span<float> term(room(shares_.room() + depth * kQuantum), out.size());
+  add(memory, version, first, left, out, depth + 1);
+  add(memory, version, first + left, count - left, term, depth + 1);
+  const kernels::Fold plus{floats_at(out.data(), std::ssize(out)), 0, term};
+  memory.device.fold({&plus, 1});
+}
+
+void Slots::sum(MemoryState& memory, std::size_t index) {
+  const Shares::Round* own = round(ranks_.rank(), index);
+  const Layout of_slot = layout(memory, own, Role::kAccumulator);
+  if (ranks_.size() > 1) exchange(memory, index, of_slot);
+  if (own == nullptr) return;
+  for (std::size_t i = 0; i < own->pieces.size(); ++i) {
+    const Shares::Piece& p = own->pieces[i];
+    const auto of_piece = [&](int slot) { return version(memory, p, slot, of_slot, i); };
+    add(memory, of_piece, 0, count_, {room(p.room), static_cast<std::size_t>(p.count)}, 0);
+  }
+}
+
+GradientSquares Slots::gradient_squares(MemoryState& memory) {
+  ranks_.now_in(memory.step, "norms");
+  std::vector<std::pair<Shares::Piece, const double*>> found;
+  for (std::size_t j = 0; j < shares_.most_rounds(); ++j) {
+    sum(memory, j);
+    const Shares::Round* own = round(ranks_.rank(), j);
+    if (own == nullptr) continue;
+    for (const Shares::Piece& p : own->pieces) {
+      double* const square_sum = &memory.results.next()->square_sum;
+      memory.device.square_sum(floats_at(room(p.room), p.count), 0, p.count, square_sum);
+      found.emplace_back(p, square_sum);
+    }
+  }
+  memory.device.synchronize();
+  std::vector<SquareOf> squares;
+  for (const auto& [p, square_sum] : found) squares.push_back({p.tensor, p.first, *square_sum});
+  squares = ranks_.all_of<SquareOf>(squares);
+  std::sort(squares.begin(), squares.end(), [](const SquareOf& a, const SquareOf& b) {
+    return std::tie(a.tensor, a.first) < std::tie(b.tensor, b.first);
+  });
+  GradientSquares out{std::vector<double>(memory.tensors.size()), 0};
+  for (const SquareOf& s : squares) {
+    out.tensor[static_cast<std::size_t>(s.tensor)] += s.sum;
+    out.all += s.sum;
+  }
+  return out;
+}
+
+void Slots::update_pieces(MemoryState& memory, const Clip& clip, std::size_t index) {
+  const Shares::Round* own = round(ranks_.rank(), index);
+  if (own == nullptr) return;
+  std::vector<kernels::TensorUpdate> all;
+  for (const Shares::Piece& p : own->updates) {
+    if (memory.is_left_out(p.tensor)) continue;
+    const MemoryState::Tensor& t = memory.tensors[static_cast<std::size_t>(p.tensor)];
+    TensorStats* const stats = t.step_stats.empty() ? nullptr : memory.step_stats.next();
+    if (stats != nullptr) counted_.push_back({p.tensor, p.first, stats});
+    kernels::TensorUpdate update =
+        memory.update_of(p.tensor, clip.factors[static_cast<std::size_t>(p.tensor)], stats);
+    if (p.count < t.info.elements()) {
+      for (const Role role : kEveryRole) {
+        const std::int64_t first = role == Role::kParameter ? p.first : p.first - t.own_first;
+        if (role != Role::kAccumulator) update.args.roles[role] = part_of(t.view[role], first, p.count);
+      }
+      update.args.noise.first_group = static_cast<std::uint32_t>(p.first / kGroup);
+    }
+    update.args.roles[Role::kAccumulator] = floats_at(room(p.room), p.count);
+    update.args.keeps_gradient = true;
+    memory.watch.look_at(update, p.tensor, p.first);
+    all.push_back(update);
+  }
+  memory.device.update(all);
+}
+
+// Every rank takes the parameters that the others updated in this round.
+void Slots::hand_out(MemoryState& memory, std::size_t index) {
+  const auto n = static_cast<std::size_t>(ranks_.size()), me = static_cast<std::size_t>(ranks_.rank());
+  std::vector<std::byte>& mine = out_[me];
+  mine.clear();
+  if (const Shares::Round* own = round(ranks_.rank(), index); own != nullptr) {
+    for (const Shares::Piece& p : own->pieces) {
+      append(memory, part_of(view_in(memory, p, Role::kParameter), p.first, p.count), mine);
+    }
+  }
+  std::vector<std::span<const std::byte>> send(n, mine);
+  std::vector<std::span<std::byte>> receive(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    if (i == me) continue;
+    in_[i].resize(
+        static_cast<std::size_t>(layout(memory, round(static_cast<int>(i), index), Role::kParameter).bytes));
+    receive[i] = in_[i];
+  }
+  ranks_.swap(send, receive);
+  for (std::size_t i = 0; i < n; ++i) {
+    const Shares::Round* theirs = round(static_cast<int>(i), index);
+    if (i == me || theirs == nullptr) continue;
+    const Layout at = layout(memory, theirs, Role::kParameter);
+    for (std::size_t k = 0; k < theirs->pieces.size(); ++k) {
+      const Shares::Piece& p = theirs->pieces[k];
+      const kernels::RoleView to = part_of(view_in(memory, p, Role::kParameter), p.first, p.count);
+      const kernels::RoleView from = view_at(to.codec, in_[i].data() + at.at[k], p.count);
+      memory.device.upload(to.codes, from.codes, code_bytes(to.codec.format, p.count));
+      if (to.steps != nullptr) memory.device.upload(to.steps, from.steps, step_bytes(to.codec, p.count));
+    }
+  }
+}
+
+// What updates counted and looked at, of all ranks, in one order.
+void Slots::collect(MemoryState& memory) {
+  std::vector<StatsOf> stats;
+  for (std::size_t t = 0; t < memory.tensors.size(); ++t) {
+    const auto& of_slots = memory.tensors[t].step_stats;
+    for (std::size_t slot = 0; slot < of_slots.size(); ++slot) {
+      stats.push_back(
+          {static_cast<int>(t), ranks_.rank() * own_ + static_cast<std::int64_t>(slot), *of_slots[slot]});
+    }
+    memory.tensors[t].step_stats.clear();
+  }
+  const bool is_counted = !stats.empty();
+  for (const Counted& c : counted_) stats.push_back({c.tensor, count_ + c.first, *c.stats});
+  counted_.clear();
+  if (is_counted) stats = ranks_.all_of<StatsOf>(stats);
+  std::sort(stats.begin(), stats.end(), [](const StatsOf& a, const StatsOf& b) {
+    return std::tie(a.tensor, a.place) < std::tie(b.tensor, b.place);
+  });
+  for (const StatsOf& s : stats) memory.tensors[static_cast<std::size_t>(s.tensor)].stats += s.stats;
+  if (!memory.watch.is_wanted()) return;
+  using Seen = UpdateWatch::Seen;
+  std::vector<Seen> seen = ranks_.all_of<Seen>(memory.watch.read());
+  std::sort(seen.begin(), seen.end(), [](const Seen& a, const Seen& b) {
+    return std::tie(a.tensor, a.first) < std::tie(b.tensor, b.first);
+  });
+  memory.watch.set(seen, memory.tensors.size());
+}
+
+void Slots::update(MemoryState& memory, const Clip& clip) {
+  ranks_.now_in(memory.step, "update");
+  counted_.clear();
+  for (std::size_t j = 0; j < shares_.most_rounds(); ++j) {
+    sum(memory, j);
+    update_pieces(memory, clip, j);
+  }
+  for (const int tensor : ranks_.all(memory.not_storable().value_or(-1))) {
+    if (tensor >= 0) memory.refuse_update(tensor);
+  }
+  ranks_.now_in(memory.step, "parameters");
+  for (std::size_t j = 0; j < shares_.most_rounds() && ranks_.size() > 1; ++j) hand_out(memory, j);
+  memory.empty_accumulators();
+  collect(memory);
+}
+
+}  // namespace lpmm

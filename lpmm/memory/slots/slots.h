@@ -1,0 +1,81 @@
+// The slots of a step, and the ranks that share them: accumulators are exchanged as they are stored, whoever
+// owns elements adds what the slots hold of them and updates them, and hands out their parameters.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/packed_device.h"
+#include "lpmm/memory/clipping.h"
+#include "lpmm/memory/slots/shares.h"
+#include "lpmm/memory/step.h"
+
+namespace lpmm {
+
+class Ranks;
+struct MemoryState;
+struct TensorStats;
+
+class Slots {
+ public:
+  // The settings are checked already (check_slots).
+  Slots(std::span<const TensorInfo> tensors, const Policy& policy, const OptimizerConfig& optimizer,
+        int microbatches, int count, PackedDevice& device, Ranks& ranks);
+
+  int count() const { return count_; }
+  int own() const { return own_; }  // that are of this rank
+  Share own_microbatches() const;
+  // The slot of a microbatch of this rank, of its own ones.
+  int slot_of(int microbatch) const { return microbatch / per_slot_ % own_; }
+  // The accumulator of such a slot, given the first one's, where all of one lie so many bytes after those of
+  // the slot before.
+  kernels::RoleView accumulator(const kernels::RoleView& first, int slot) const;
+  int copies_of(std::size_t bytes);  // remembers them, and returns how many slots need memory here
+  const Shares& shares() const { return shares_; }
+  std::vector<std::int64_t> owned_ends(int tensor) const;
+
+  // The square sums of the summed gradient.
+  GradientSquares gradient_squares(MemoryState& memory);
+  // Updates what this rank owns, and takes the others' parameters. Accumulators are empty after it. Throws
+  // RunError, on every rank, where one of them could not store something.
+  void update(MemoryState& memory, const Clip& clip);
+
+ private:
+  // Where a round's pieces of one slot lie in what a rank sends.
+  struct Layout {
+    std::vector<std::int64_t> at;
+    std::int64_t bytes = 0;  // of all
+  };
+  const Shares::Round* round(int rank, std::size_t index) const;  // null: it has fewer
+  Layout layout(const MemoryState& memory, const Shares::Round* round, Role role) const;
+  void append(const MemoryState& memory, const kernels::RoleView& part, std::vector<std::byte>& to) const;
+  void exchange(MemoryState& memory, std::size_t index, const Layout& own);
+  kernels::RoleView version(const MemoryState& memory, const Shares::Piece& piece, int slot,
+                            const Layout& own, std::size_t place) const;
+  template <class Version>
+  void add(MemoryState& memory, const Version& version, int first, int count, std::span<float> out,
+           int depth);
+  void sum(MemoryState& memory, std::size_t index);
+  void update_pieces(MemoryState& memory, const Clip& clip, std::size_t index);
+  void hand_out(MemoryState& memory, std::size_t index);
+  void collect(MemoryState& memory);
+  float* room(std::int64_t value) const { return reinterpret_cast<float*>(sums_.get()) + value; }
+
+  Ranks& ranks_;
+  Shares shares_;
+  int count_, own_, per_slot_;
+  std::int64_t stride_ = 0;
+  std::int64_t staged_bytes_ = 0;  // of each other rank
+  DeviceMemory sums_, staged_;     // fp32; what the others sent
+  std::vector<std::vector<std::byte>> out_, in_;
+  struct Counted {
+    int tensor = 0;
+    std::int64_t first = 0;
+    const TensorStats* stats = nullptr;
+  };
+  std::vector<Counted> counted_;  // by the updates of a step
+};
+
+}  // namespace lpmm

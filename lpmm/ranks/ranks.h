@@ -1,0 +1,89 @@
+// The processes that train one model together. They exchange bytes only: whoever adds numbers adds them in an
+// order of its own, so that no result depends on how many there are.
+//
+// All ranks make the same calls in the same order; each is used by one thread at a time. A call ends within
+// the timeout: it throws RankLost where another rank has ended, or has not been heard of for so long.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "lpmm/base/error.h"
+
+namespace lpmm {
+
+class RankLost : public RunError {
+ public:
+  using RunError::RunError;
+};
+
+// Where a rank is, for errors: a step, and what it does there.
+struct RankPlace {
+  std::int64_t step = 0;
+  const char* phase = "start";
+};
+
+class Ranks {
+ public:
+  virtual ~Ranks() = default;
+  Ranks(const Ranks&) = delete;
+  Ranks& operator=(const Ranks&) = delete;
+  int rank() const { return rank_; }
+  int size() const { return size_; }  // 1: alone
+  bool is_first() const { return rank_ == 0; }
+
+  // Sends send[i] to rank i and fills receive[i] with what that sends, whose length is known here; all at
+  // once. Those of this rank are left alone.
+  virtual void swap(std::span<const std::span<const std::byte>> send,
+                    std::span<const std::span<std::byte>> receive) = 0;
+  // What the errors of later calls say they happened in; where it is kept, if not here.
+  void now_in(std::int64_t step, const char* phase) {
+    if (size_ > 1) *place_ = {step, phase};
+  }
+  void write_place(RankPlace* place) { place_ = place; }
+
+  // The bytes of every rank, in order; lengths may differ.
+  std::vector<std::string> gather(std::string_view mine);
+  // The same of a value, and of values that are joined.
+  template <class T>
+  requires std::is_trivially_copyable_v<T> std::vector<T> all(const T& mine) { return all_of<T>({&mine, 1}); }
+  template <class T>
+  requires std::is_trivially_copyable_v<T> std::vector<T> all_of(std::span<const T> mine) {
+    std::vector<T> values;
+    for (const std::string& bytes : gather({reinterpret_cast<const char*>(mine.data()), mine.size_bytes()})) {
+      const std::size_t count = bytes.size() / sizeof(T), before = values.size();
+      values.resize(before + count);
+      if (count > 0) std::memcpy(static_cast<void*>(values.data() + before), bytes.data(), count * sizeof(T));
+    }
+    return values;
+  }
+  // Whether it holds for one of them.
+  bool any(bool mine);
+
+  std::int64_t sent_bytes() const { return sent_; }  // to all others so far
+
+ protected:
+  Ranks(int rank, int size) : rank_(rank), size_(size) {}
+  const RankPlace& place() const { return *place_; }
+  std::int64_t sent_ = 0;
+
+ private:
+  int rank_, size_;
+  RankPlace own_place_;
+  RankPlace* place_ = &own_place_;
+};
+
+// The only one; threads may share it.
+Ranks& alone();
+
+// `count` ranks that are linked by pairs of sockets, in order: for threads of this process, or to be taken by
+// its children after a fork. Throws RunError where there are no sockets.
+std::vector<std::unique_ptr<Ranks>> linked_ranks(int count, double timeout_seconds);
+
+}  // namespace lpmm

@@ -1,0 +1,363 @@
+// Slots against the scalar specification, and several ranks against one, byte for byte.
+#include "lpmm/memory/slots/slots.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <random>
+#include <thread>
+
+#include "kernels/cpu.h"
+#include "kernels/cuda/emulated.h"
+#include "lpmm/base/error.h"
+#include "lpmm/memory/device_memory.h"
+#include "lpmm/ranks/ranks.h"
+#include "tests/lpmm/memory/given.h"
+#include "tests/lpmm/memory/oracle.h"
+#include "tests/sanitized.h"
+
+namespace lpmm {
+namespace {
+
+using Floats = std::vector<float>;
+
+// Two that are cut where rules let them be; tails; a frozen one in between.
+const std::vector<TensorInfo> kTensors = {{"conv", {5, 3, 3, 3}}, {"cut", {260, 256}}, {"norm", {37}},
+                                          {"still", {20, 20}},    {"long", {70000}},   {"wide", {33, 260}}};
+
+struct Case {
+  const char* preset = "lpmm-min";
+  const char* rule = "adamw";
+  int microbatches = 4, slots = 4;
+  double clip = 0;
+  int percentile = 0;
+  const char* variance = "";  // spec
+  bool feeds_back = false, compensates = false;
+  double update_clip = 0;
+
+  std::string name() const {
+    return fmt::format("{} {} K {} S {} clip {}/{} {}", preset, rule, microbatches, slots, clip, percentile,
+                       variance);
+  }
+  OptimizerConfig optimizer() const {
+    OptimizerConfig c;
+    c.rule = RuleName::find(rule).value();
+    give(c, "momentum", 0.9);
+    if (update_clip > 0) give(c, "update_clip", update_clip);
+    c.weight_decay = 0.01;
+    c.clip_norm = clip;
+    c.percentile_clip = percentile;
+    ParameterGroup still;
+    still.pattern = "still";
+    still.frozen = true;
+    c.groups = {still};
+    return c;
+  }
+  Policy policy() const {
+    Policy p = make_policy(preset);
+    if (*variance != '\0') p.specs[Role::kVariance] = parse_spec(variance);
+    if (compensates) p.specs[Role::kCompensation] = parse_spec(Role::kCompensation, "int4:block64:sr");
+    p.error_feedback = feeds_back;
+    return p;
+  }
+};
+
+Floats drawn(std::int64_t count, std::uint64_t seed, float scale) {
+  std::mt19937 random(static_cast<std::uint32_t>(seed));
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  Floats values(static_cast<std::size_t>(count));
+  for (float& x : values) x = scale * uniform(random) * uniform(random) * uniform(random);
+  return values;
+}
+Floats initial(int tensor) {
+  return drawn(kTensors[static_cast<std::size_t>(tensor)].elements(), static_cast<std::uint64_t>(tensor),
+               0.1F);
+}
+Floats gradient(int tensor, std::uint32_t step, int microbatch) {
+  const auto seed =
+      1000 * step + 50 * static_cast<std::uint64_t>(microbatch + 1) + static_cast<std::uint64_t>(tensor);
+  return drawn(kTensors[static_cast<std::size_t>(tensor)].elements(), seed, 0.01F);
+}
+
+template <class T>
+std::vector<T> downloaded(PackedDevice& device, const T* from, std::size_t count) {
+  std::vector<T> values(count);
+  device.download(values.data(), from, static_cast<std::int64_t>(count * sizeof(T)));
+  return values;
+}
+
+void expect_equal(const ModelMemory& memory, const Oracle& oracle, const std::string& what) {
+  for (int i = 0; i < memory.tensors(); ++i) {
+    for (const Role role : kEveryRole) {
+      if (role == Role::kAccumulator) continue;  // empty
+      const kernels::RoleView v = memory.view(i, role);
+      const Oracle::Stored& o = oracle.stored(i, role);
+      const std::string where = fmt::format("{}, {} {}", what, memory.info(i).name, to_string(role));
+      ASSERT_EQ(v.codes == nullptr, o.codes.empty()) << where;
+      ASSERT_TRUE(o.codes == downloaded(memory.device(), v.codes, o.codes.size())) << where;
+      ASSERT_TRUE(o.steps == downloaded(memory.device(), v.steps, o.steps.size())) << where << " steps";
+    }
+  }
+}
+
+void expect_the_specification(const Case& c, Device& device, std::uint32_t steps) {
+  const OptimizerConfig optimizer = c.optimizer();
+  ModelMemory memory(kTensors, c.policy(), optimizer, 7, c.microbatches, device, c.slots);
+  Oracle oracle(kTensors, c.policy(), optimizer, 7, c.microbatches, c.slots);
+  for (int i = 0; i < memory.tensors(); ++i) {
+    memory.initialize(i, 0, initial(i));
+    oracle.initialize(i, initial(i));
+  }
+  const DeviceMemory room = device.allocate(4 * 70000);
+  for (std::uint32_t number = 1; number <= steps; ++number) {
+    Step step = memory.begin_step({number, 0.01});
+    oracle.begin_step(number);
+    for (int k = 0; k < c.microbatches; ++k) {
+      for (int i = 0; i < memory.tensors(); ++i) {
+        const Floats g = gradient(i, number, k);
+        step.fold(i, 0, {on_device(device, g.data(), std::ssize(g), room.get()), g.size()}, k);
+        oracle.fold(i, g, k);
+      }
+    }
+    const StepReport a = std::move(step).commit(), b = oracle.commit(0.01);
+    EXPECT_TRUE(a.applied);
+    EXPECT_EQ(a.gradient_norm, b.gradient_norm) << c.name();
+    EXPECT_EQ(a.clip_factor, b.clip_factor) << c.name();
+    EXPECT_EQ(a.clipped_tensors, b.clipped_tensors) << c.name();
+    expect_equal(memory, oracle, fmt::format("{} step {}", c.name(), number));
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TEST(Slots, AStepIsThatOfTheSpecification) {
+  const Case cases[] = {{.clip = 0.1},
+                        {.preset = "lpmm", .rule = "sgd", .microbatches = 6, .slots = 3, .percentile = 40},
+                        {.preset = "fp32", .rule = "lamb", .microbatches = 4, .slots = 2, .clip = 0.1},
+                        {.preset = "lpmm-nano", .rule = "adafactor", .microbatches = 5, .slots = 5},
+                        {.preset = "lpmm-compact", .rule = "adam_mini", .microbatches = 2, .slots = 2}};
+  for (const Case& c : cases) {
+    CpuDevice device(2);
+    expect_the_specification(c, device, 2);
+  }
+}
+
+TEST(Slots, AStepOnAnEmulatedGpuIsThatOfTheSpecification) {
+  kernels::EmulatedCuda device(2);
+  expect_the_specification({.slots = 2, .clip = 0.1}, device, 1);
+}
+
+// What one rank knows when it has made its steps.
+struct Told {
+  std::vector<std::string> parameters;               // of tensors: codes, then steps
+  std::vector<RoleArray<std::string>> codes, steps;  // of states, the elements that it owns
+  std::vector<StepReport> reports;
+  std::vector<TensorStats> stats;
+  std::vector<kernels::WatchStats> watched;
+  std::int64_t sent = 0, state_bytes = 0;
+  Ledger ledger, planned;
+  SentBytes planned_sent;
+  std::string error;
+};
+
+std::string bytes_at(const void* at, std::int64_t count) {
+  return {static_cast<const char*>(at), static_cast<std::size_t>(at == nullptr ? 0 : count)};
+}
+
+constexpr std::uint32_t kSteps = 3, kFailingStep = 2;
+
+void train(const Case& c, Ranks& ranks, Told& told) {
+  CpuDevice device(1);
+  ModelMemory memory(kTensors, c.policy(), c.optimizer(), 7, c.microbatches, device, c.slots, ranks);
+  for (int i = 0; i < memory.tensors(); ++i) memory.initialize(i, 0, initial(i));
+  const Share own = memory.own_microbatches();
+  for (std::uint32_t number = 1; number <= kSteps; ++number) {
+    Step step = memory.begin_step({number, 0.01, true, true});
+    for (int k = own.first; k < own.first + own.count; ++k) {
+      for (int i = 0; i < memory.tensors(); ++i) {
+        Floats g = gradient(i, number, k);
+        const bool fails = number == kFailingStep && k == c.microbatches - 1 && i == 2;
+        if (fails) g[5] = std::numeric_limits<float>::quiet_NaN();
+        step.fold(i, 0, g, k);
+      }
+    }
+    const std::int64_t before = ranks.sent_bytes();
+    told.reports.push_back(std::move(step).commit());
+    told.sent = ranks.sent_bytes() - before;
+  }
+  told.stats = memory.take_stats();
+  told.watched.assign(memory.watched().begin(), memory.watched().end());
+  told.ledger = memory.ledger();
+  told.planned = memory_ledger(kTensors, c.policy(), c.optimizer(), memory.sharding());
+  told.planned_sent = sent_bytes(kTensors, c.policy(), c.optimizer(), memory.sharding());
+  for (int i = 0; i < memory.tensors(); ++i) {
+    RoleArray<std::string> codes, steps;
+    for (const Role role : kEveryRole) {
+      const kernels::RoleView v = memory.view(i, role);
+      if (v.codes == nullptr || role == Role::kAccumulator) continue;
+      codes[role] = bytes_at(v.codes, code_bytes(v.codec.format, v.elements));
+      steps[role] = bytes_at(v.steps, step_bytes(v.codec, v.elements));
+      if (role == Role::kParameter) continue;
+      told.state_bytes += std::ssize(codes[role]) + std::ssize(steps[role]);
+    }
+    told.parameters.push_back(codes[Role::kParameter] + steps[Role::kParameter]);
+    codes[Role::kParameter].clear();
+    steps[Role::kParameter].clear();
+    told.codes.push_back(std::move(codes));
+    told.steps.push_back(std::move(steps));
+  }
+}
+
+std::vector<Told> train_on(const Case& c, int count) {
+  std::vector<Told> told(static_cast<std::size_t>(count));
+  if (count == 1) {
+    train(c, alone(), told[0]);
+    return told;
+  }
+  auto ranks = linked_ranks(count, 60);
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    threads.emplace_back([&, i] {
+      try {
+        train(c, *ranks[i], told[i]);
+      } catch (const std::exception& e) {
+        told[i].error = e.what();
+      }
+      ranks[i].reset();  // the others see that it has ended
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return told;
+}
+
+void expect_same_counts(const kernels::ChangeStats& a, const kernels::ChangeStats& b) {
+  EXPECT_EQ(a.increments, b.increments);
+  EXPECT_EQ(a.underflows, b.underflows);
+  EXPECT_EQ(a.true_change_squared, b.true_change_squared);
+  EXPECT_EQ(a.change_error_squared, b.change_error_squared);
+}
+
+// `all` of several ranks, `one` of one.
+void expect_same(const std::vector<Told>& all, const Told& one) {
+  for (const Told& told : all) {
+    ASSERT_EQ(told.error, "");
+    EXPECT_TRUE(told.parameters == one.parameters);
+    for (std::size_t s = 0; s < kSteps; ++s) {
+      const StepReport &a = told.reports[s], &b = one.reports[s];
+      EXPECT_EQ(a.applied, s + 1 != kFailingStep);
+      EXPECT_EQ(a.failed_tensor, a.applied ? "" : "norm");
+      EXPECT_EQ(a.gradient_norm, b.gradient_norm);
+      EXPECT_EQ(a.clip_factor, b.clip_factor);
+      EXPECT_EQ(a.clipped_tensors, b.clipped_tensors);
+    }
+    for (std::size_t i = 0; i < kTensors.size(); ++i) {
+      for (const Role role : kEveryRole)
+        expect_same_counts(told.stats[i].role[role], one.stats[i].role[role]);
+      for (int k = 0; k < kWatched; ++k) {
+        EXPECT_EQ(told.watched[i].squares[k], one.watched[i].squares[k]);
+      }
+      EXPECT_EQ(told.watched[i].update.bits, one.watched[i].update.bits);
+      EXPECT_EQ(told.watched[i].update.element, one.watched[i].update.element);
+    }
+    EXPECT_EQ(told.ledger.model_memory(), told.planned.model_memory());
+    EXPECT_GE(told.sent, told.planned_sent.all());
+    EXPECT_LT(told.sent, told.planned_sent.all() + 200'000 * std::ssize(all)) << "counts and looks";
+  }
+  std::int64_t state_bytes = 0;
+  for (const Told& told : all) state_bytes += told.state_bytes;
+  EXPECT_EQ(state_bytes, one.state_bytes) << "each state lies with one rank";
+  for (std::size_t i = 0; i < kTensors.size(); ++i) {
+    for (const Role role : kEveryRole) {
+      std::string codes, steps;
+      for (const Told& told : all) {
+        codes += told.codes[i][role];
+        steps += told.steps[i][role];
+      }
+      EXPECT_TRUE(codes == one.codes[i][role]) << kTensors[i].name << " " << to_string(role);
+      EXPECT_TRUE(steps == one.steps[i][role]) << kTensors[i].name << " steps of " << to_string(role);
+    }
+  }
+}
+
+const Case kCases[] = {
+    {.clip = 0.1},
+    {.preset = "lpmm", .rule = "sgd", .percentile = 40, .feeds_back = true},
+    {.preset = "lpmm-compact", .rule = "lion", .microbatches = 8, .slots = 4, .compensates = true},
+    {.preset = "fp32", .rule = "lamb", .clip = 0.1},
+    {.preset = "lpmm-min", .rule = "muon", .microbatches = 12, .slots = 12},
+    {.preset = "lpmm-nano", .rule = "adafactor"},
+    {.preset = "lpmm-compact", .rule = "adam_mini"},
+    {.preset = "lpmm-nano", .rule = "lars", .microbatches = 8, .slots = 8},
+    {.preset = "lpmm", .rule = "adamw", .microbatches = 6, .slots = 6, .variance = "lin04:rank1:rn"},
+    {.preset = "lpmm-min", .rule = "ademamix", .microbatches = 8, .slots = 8, .percentile = 20},
+    {.preset = "bnb8-2048", .rule = "adamw", .update_clip = 0.5},
+};
+
+TEST(Slots, ThreadsAsRanksStoreWhatOneDoes) {
+  int row = 0;
+  for (const Case& c : kCases) {
+    if (kSanitized && ++row % 4 != 1) continue;
+    const Told one = train_on(c, 1)[0];
+    for (const int count : {2, 3, 4, 8}) {
+      if (c.slots % count != 0) continue;
+      SCOPED_TRACE(fmt::format("{}, {} ranks", c.name(), count));
+      expect_same(train_on(c, count), one);
+      if (::testing::Test::HasFailure()) return;
+    }
+  }
+}
+
+TEST(Slots, SharesAreEvenWhereTensorsCanBeCut) {
+  std::vector<TensorInfo> tensors = {{"wte", {5025, 768}}};
+  for (int i = 0; i < 4; ++i) {
+    tensors.push_back({fmt::format("mlp{}", i), {3072, 768}});
+    tensors.push_back({fmt::format("bias{}", i), {3072}});
+  }
+  const auto shares_of = [&](const char* rule, int ranks) {
+    OptimizerConfig c;
+    c.rule = RuleName::find(rule).value();
+    const Shares shares(tensors, make_policy("lpmm-min"), c, ranks);
+    std::vector<std::int64_t> elements(static_cast<std::size_t>(ranks), 0);
+    for (int rank = 0; rank < ranks; ++rank) {
+      for (int t = 0; t < static_cast<int>(tensors.size()); ++t) {
+        elements[static_cast<std::size_t>(rank)] += shares.count(t, rank);
+        if (rank + 1 < ranks) continue;
+        EXPECT_EQ(shares.end(t, rank), tensors[static_cast<std::size_t>(t)].elements());
+      }
+    }
+    return elements;
+  };
+  for (const int ranks : {1, 2, 3, 8}) {
+    const std::vector<std::int64_t> even = shares_of("adamw", ranks);
+    const auto [least, most] = std::minmax_element(even.begin(), even.end());
+    EXPECT_LE(*most - *least, 3 * kQuantum) << ranks;
+  }
+  const std::vector<std::int64_t> whole = shares_of("lamb", 2);
+  EXPECT_LE(std::abs(whole[0] - whole[1]), 5025 * 768) << "the largest tensor";
+}
+
+TEST(Slots, WhatDoesNotGoTogetherIsRefused) {
+  CpuDevice device(1);
+  const auto refusal = [&](const Policy& policy, int microbatches, int slots) -> std::string {
+    try {
+      const ModelMemory memory(kTensors, policy, Case{}.optimizer(), 7, microbatches, device, slots);
+    } catch (const UsageError& e) {
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal(make_policy("lpmm"), 4, 3),
+            "ranks.slots = 3 does not divide train.microbatches = 4: a slot has whole microbatches");
+  Policy peaks = make_policy("lpmm");
+  peaks.keeps_peaks = true;
+  EXPECT_NE(refusal(peaks, 4, 2).find("watch.every = true"), std::string::npos);
+  Policy momentum = make_policy("lpmm");
+  momentum.accumulate_in_momentum = true;
+  EXPECT_NE(refusal(momentum, 4, 2), "");
+  EXPECT_EQ(refusal(make_policy("lpmm"), 4, 2), "");
+}
+
+}  // namespace
+}  // namespace lpmm
