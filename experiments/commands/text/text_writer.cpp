@@ -14,7 +14,7 @@ namespace lpmm {
 namespace {
 
 // Tokens that are computed at once: enough to share the decoding of weights.
-constexpr std::size_t kPiece = 128;
+constexpr std::size_t kReadPiece = 128;
 
 }  // namespace
 
@@ -46,7 +46,7 @@ std::span<const float> TextWriter::read(std::span<const std::int32_t> ids, const
   std::size_t vocabulary = 0;
   while (at < ids.size()) {
     if (goes_on && !goes_on()) return {};
-    const auto piece = ids.subspan(at, std::min(kPiece, ids.size() - at));
+    const auto piece = ids.subspan(at, std::min(kReadPiece, ids.size() - at));
     loaded_.infer(piece, state_);
     read_.insert(read_.end(), piece.begin(), piece.end());
     vocabulary = state_.all ? state_.logits.size() / piece.size() : state_.logits.size();

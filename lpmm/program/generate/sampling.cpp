@@ -36,7 +36,7 @@ std::size_t reaching(const std::vector<Candidate>& all, double share) {
   return all.size() - 1;
 }
 
-void check_range(const char* name, double value, double least, double most) {
+void check_between(const char* name, double value, double least, double most) {
   if (value >= least && value <= most) return;  // not where it is NaN
   throw UsageError(fmt::format("{} is {}; it is a number from {} to {}", name, value, least, most));
 }
@@ -44,10 +44,10 @@ void check_range(const char* name, double value, double least, double most) {
 }  // namespace
 
 void check_sampling(const SamplingOptions& options) {
-  check_range("temperature", options.temperature, 0, 1e6);
-  check_range("top_p", options.top_p, 0, 1);
-  check_range("min_p", options.min_p, 0, 1);
-  check_range("repetition_penalty", options.repetition_penalty, 1e-3, 1e3);
+  check_between("temperature", options.temperature, 0, 1e6);
+  check_between("top_p", options.top_p, 0, 1);
+  check_between("min_p", options.min_p, 0, 1);
+  check_between("repetition_penalty", options.repetition_penalty, 1e-3, 1e3);
   if (options.top_k < 0) {
     throw UsageError(fmt::format("top_k is {}; it is a number of tokens, or 0 for all", options.top_k));
   }
