@@ -113,8 +113,8 @@ void add_commands(CLI::App& program, lpmm::Action& action) {
        {add_train_command, add_watch_command, add_eval_command, add_report_command, add_plot_command}},
       {"Checkpoints", {add_inspect_command, add_export_command, add_import_command}},
       {"Trained models",
-       {add_sample_command, add_logits_command, add_classify_command, add_embed_command,
-        add_translate_command}},
+       {add_sample_command, add_chat_command, add_serve_command, add_logits_command, add_classify_command,
+        add_embed_command, add_translate_command}},
       {"Comparisons and experiments", {add_sweep_command, add_experiment_command, add_ablate_command}},
       {"This build and machine",
        {add_info_command, add_bench_command, add_quantize_command, add_completion_command}}};

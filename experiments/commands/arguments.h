@@ -21,6 +21,8 @@ void add_train_command(CLI::App& program, Action& action);
 void add_watch_command(CLI::App& program, Action& action);
 void add_eval_command(CLI::App& program, Action& action);
 void add_sample_command(CLI::App& program, Action& action);
+void add_chat_command(CLI::App& program, Action& action);
+void add_serve_command(CLI::App& program, Action& action);
 void add_translate_command(CLI::App& program, Action& action);
 void add_logits_command(CLI::App& program, Action& action);
 void add_classify_command(CLI::App& program, Action& action);

@@ -57,13 +57,14 @@ const Tokenizer& LoadedModel::tokenizer() {
 }
 
 void LoadedModel::infer(std::span<const std::int32_t> tokens, Inference& state) {
-  if (tokens.size() == 1) {
-    if (one_ == nullptr) one_ = model->build_inference(1, config.train.compute, device);
-    one_->infer(memory, tokens, state);
-  } else {
-    model->build_inference(static_cast<int>(tokens.size()), config.train.compute, device)
-        ->infer(memory, tokens, state);
+  const std::size_t length = tokens.size();
+  std::unique_ptr<Program>& program = length == 1 ? one_ : several_;
+  if (program == nullptr || (length != 1 && length != length_)) {
+    program = nullptr;  // its memory goes first
+    program = model->build_inference(static_cast<int>(length), config.train.compute, device);
+    if (length != 1) length_ = length;
   }
+  program->infer(memory, tokens, state);
 }
 
 }  // namespace lpmm

@@ -46,7 +46,8 @@ struct LoadedModel {
 
  private:
   std::unique_ptr<Tokenizer> tokenizer_;
-  std::unique_ptr<Program> one_;  // for single tokens
+  std::unique_ptr<Program> one_, several_;  // for single tokens, and for as many as came together last
+  std::size_t length_ = 0;                  // of several_
 };
 
 }  // namespace lpmm

@@ -61,9 +61,9 @@ TEST(Cli, HelpOfEveryCommandExplainsItWithAnExample) {
   const Outcome all = run_lpmm({"--help"});
   EXPECT_EQ(all.code, 0);
   for (const char* command :
-       {"train",    "eval",    "sample",     "logits",     "import", "data",     "plan",   "bench",
-        "quantize", "inspect", "export",     "sweep",      "ablate", "plot",     "report", "info",
-        "advise",   "config",  "completion", "experiment", "watch",  "classify", "embed",  "translate"}) {
+       {"train",      "eval",       "sample", "logits",   "import", "data",      "plan", "bench",  "quantize",
+        "inspect",    "export",     "sweep",  "ablate",   "plot",   "report",    "info", "advise", "config",
+        "completion", "experiment", "watch",  "classify", "embed",  "translate", "chat", "serve"}) {
     EXPECT_NE(all.out.find(command), std::string::npos) << command;
     const Outcome help = run_lpmm({command, "--help"});
     EXPECT_EQ(help.code, 0) << command;

@@ -1,0 +1,26 @@
+// Texts that end what a model writes.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lpmm {
+
+// Passes on a text that comes in pieces, up to the first of some strings. What may be the beginning of one is
+// held back until it is known.
+class StopStrings {
+ public:
+  // Empty ones are left out.
+  explicit StopStrings(std::vector<std::string> stops);
+  std::string push(std::string_view piece);  // what is sure to come before any of them
+  std::string finish();                      // what was held back; nothing where one was found
+  bool found() const { return found_; }
+
+ private:
+  std::vector<std::string> stops_;
+  std::string held_;
+  bool found_ = false;
+};
+
+}  // namespace lpmm
