@@ -95,6 +95,7 @@ struct FoldResult {
 struct LossResult {
   double sum = 0;  // over rows
   std::int64_t correct = 0;
+  double margin = 0;  // of preferences: over pairs
 };
 
 // fp32 or bf16 values in memory of anybody's, aligned to the size of one: a gradient as it comes, which is

@@ -5,6 +5,7 @@
 // after another. Sums over rows are cut by shapes alone: the same bits for any number of threads.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 
@@ -36,6 +37,7 @@ struct RowNormShape {
   bool is_centred = true;
   // Heads of positions: `beside` rows side by side, the next ones `stride` values on. 0: rows without gaps.
   std::int64_t beside = 1, stride = 0;
+  bool adds_one = false;  // to the weights, which are then what is above 1: Gemma's
   LPMM_HD std::int64_t at(std::int64_t row) const {
     return stride == 0 ? row * width : row / beside * stride + row % beside * width;
   }
@@ -260,6 +262,60 @@ struct SoftmaxArgs {
   float scale = 1;
   ValueType type = ValueType::kFp32;
   void* gradient = nullptr;
+  const float* factors = nullptr;  // on the gradient of each row; null: 1
+};
+
+// Two answers, of which the first is preferred: the rows of each, and by how much more probable a reference
+// has the first, as a difference of logarithms.
+struct PreferencePair {
+  std::int64_t chosen = 0, chosen_end = 0, rejected = 0, rejected_end = 0;
+  double reference = 0;
+};
+// Direct preference optimization: Rafailov et al. 2023. The margin m of a pair is beta * (log-probability of
+// the chosen answer - that of the rejected one - reference), its loss -(1 - smoothing) log sigmoid(m) -
+// smoothing log sigmoid(-m). A log-probability is the sum over an answer's rows with a label or, with
+// `is_mean`, their mean.
+struct PreferenceArgs {
+  std::int64_t count = 0;  // of pairs
+  const PreferencePair* pairs = nullptr;
+  double beta = 0.1, smoothing = 0;
+  bool is_mean = false;
+  const std::int32_t* labels = nullptr;
+  const SoftmaxRow* state = nullptr;  // as softmax_scan has left it
+  float* factors = nullptr;  // of rows of answers with a label: of softmax_gradient, for the gradient of the
+                             // sum of losses
+  double* differences = nullptr;  // of each pair's two log-probabilities; null: they are not wanted
+  LossResult* result = nullptr;   // sums over pairs; correct are those whose margin is above 0
+};
+// The log-probability of the labels of some rows.
+struct AnswerSum {
+  double sum = 0;
+  std::int64_t labels = 0;
+  LPMM_HD void add(std::int32_t label, const SoftmaxRow& row) {
+    if (label < 0) return;
+    sum += row.target - (row.maximum + std::log(row.sum));
+    ++labels;
+  }
+};
+// What a pair comes to: its loss and margin, and the factor of each answer's rows.
+struct PreferenceTerms {
+  double difference, margin, loss;
+  float chosen, rejected;
+  LPMM_HD PreferenceTerms(const PreferenceArgs& args, double reference, const AnswerSum& of_chosen,
+                          const AnswerSum& of_rejected) {
+    const double first = args.is_mean ? 1.0 / static_cast<double>(of_chosen.labels) : 1.0,
+                 second = args.is_mean ? 1.0 / static_cast<double>(of_rejected.labels) : 1.0;
+    difference = first * of_chosen.sum - second * of_rejected.sum;
+    margin = args.beta * (difference - reference);
+    // log(1 + exp(-|m|)) cannot overflow. First -log sigmoid(m), then of -m, then sigmoid(-m).
+    const double rest = std::log1p(std::exp(-std::abs(margin))),
+                 if_right = (margin < 0 ? -margin : 0.0) + rest,
+                 if_wrong = (margin > 0 ? margin : 0.0) + rest, wrong = 1 / (1 + std::exp(margin));
+    loss = (1 - args.smoothing) * if_right + args.smoothing * if_wrong;
+    const double slope = args.beta * ((1 - args.smoothing) * wrong - args.smoothing * (1 - wrong));
+    chosen = static_cast<float>(slope * first);
+    rejected = static_cast<float>(-slope * second);
+  }
 };
 
 // The operations of a device (kernels/device.h) for transformers.
@@ -281,6 +337,7 @@ class SequenceKernels {
   virtual void softmax_scan(const SoftmaxArgs& args) = 0;
   virtual void softmax_finish(const SoftmaxArgs& args) = 0;
   virtual void softmax_gradient(const SoftmaxArgs& args) = 0;
+  virtual void preference_loss(const PreferenceArgs& args) = 0;
 
  protected:
   SequenceKernels() = default;

@@ -78,7 +78,8 @@ void forward(ProgramBuilder& b, const ModelConfig& c) {
     };
     x = c.flag("recompute") ? b.recompute(x, layer) : layer(x);
   }
-  tied_token_loss(b, "wte", layer_norm(b, "ln_f", x, epsilon), {.may_lack = c.documents});
+  tied_token_loss(b, "wte", layer_norm(b, "ln_f", x, epsilon),
+                  {.may_lack = c.documents, .preferences = c.preferences});
 }
 
 void check(const ModelConfig& c) {

@@ -1,8 +1,9 @@
 // Llama: Touvron et al. 2023, and the models that share its layers: RMS norms before each part, rotary
 // positions, heads of keys and values that several heads of queries share, SwiGLU. Qwen2 has biases of
 // queries, keys and values, Qwen3 norms of their heads; SmolLM3 has layers without rotary positions, Mistral
-// a window; Phi-3 joins matrices, OLMo 2 norms what layers add, Granite multiplies it. Tensors have the names
-// of the published checkpoints.
+// a window; Phi-3 joins matrices, OLMo 2 norms what layers add, Granite multiplies it; Gemma 3 norms what
+// layers read and what they add, by 1 + weight, and only some of its layers have windows. Tensors have the
+// names of the published checkpoints, and mean what they mean there.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -32,6 +33,15 @@ int key_heads(const ModelConfig& c) {
   return c.integer("kv_heads") > 0 ? c.integer("kv_heads") : c.integer("heads");
 }
 
+// Of the layers with windows, where those have a base of their own.
+bool has_local_rotary(const ModelConfig& c) {
+  return c.number("local_theta") > 0;
+}
+
+NormWeight norm_weights(const ModelConfig& c) {
+  return c.flag("norms_around") ? NormWeight::kAboveOne : NormWeight::kFactor;
+}
+
 RotaryConfig rotary_config(const ModelConfig& c) {
   const int given = c.integer("head_width"),
             head_width = given > 0 ? given : c.integer("embedding") / c.integer("heads");
@@ -49,17 +59,40 @@ RotaryConfig rotary_config(const ModelConfig& c) {
           .magnitude = magnitude * c.number("rope_magnitude")};
 }
 
+// Positions as layers rotate them, everywhere and within windows.
+struct Positions {
+  RotaryConfig rope;
+  Value angles, local_angles, documents;
+};
+
+Positions positions_of(ProgramBuilder& b, const ModelConfig& c, int length) {
+  Positions p;
+  p.rope = rotary_config(c);
+  p.angles = p.local_angles = rotary_angles(b, p.rope, length);
+  if (has_local_rotary(c)) {
+    const RotaryConfig local{
+        .head_width = p.rope.head_width, .theta = c.number("local_theta"), .magnitude = p.rope.magnitude};
+    p.local_angles = rotary_angles(b, local, length);
+  }
+  if (c.documents) p.documents = document_table(b, c.length);
+  return p;
+}
+
 // The parts of a layer.
 struct Layer {
   ProgramBuilder& b;
   const ModelConfig& c;
-  const RotaryConfig& rope;
-  Value angles, documents;
+  const Positions& at;
   int index;
+  const RotaryConfig& rope = at.rope;
   std::string name = fmt::format("model.layers.{}.", index);
   int heads = c.integer("heads"), kv_heads = key_heads(c), width = c.integer("embedding");
   int queries = heads * rope.head_width, keys = kv_heads * rope.head_width;
   double epsilon = c.number("epsilon"), residual = kDeviation / std::sqrt(2.0 * c.integer("layers"));
+  NormWeight weights = norm_weights(c);
+  // Every so many layers one sees all positions.
+  bool is_local = c.integer("window") > 0 &&
+                  (c.integer("global_every") == 0 || (index + 1) % c.integer("global_every") != 0);
 
   Value queries_keys_values(Value x) const {
     const std::string a = name + "self_attn.";
@@ -75,17 +108,22 @@ struct Layer {
     const std::string q = a + "q_norm", k = a + "k_norm";
     if (c.flag("norms_after")) return head_norms(b, {{q, 1, queries}, {k, 1, keys}}, y, epsilon);
     if (!c.flag("qk_norm")) return y;
-    return head_norms(b, {{q, heads, rope.head_width}, {k, kv_heads, rope.head_width}}, y, epsilon);
+    return head_norms(b, {{q, heads, rope.head_width}, {k, kv_heads, rope.head_width}}, y, epsilon, weights);
   }
   Value attend(Value x) const {
     const int nope_every = c.integer("nope_every");
     const bool has_rope = nope_every == 0 || (index + 1) % nope_every != 0;
     Value y = queries_keys_values(x);
-    if (has_rope) y = rotary(b, y, angles, heads + 2 * kv_heads, heads + kv_heads, documents);
-    y = attention(
-        b, y,
-        {.heads = heads, .kv_heads = kv_heads, .context = c.integer(kContext), .window = c.integer("window")},
-        documents);
+    if (has_rope) {
+      y = rotary(b, y, is_local ? at.local_angles : at.angles, heads + 2 * kv_heads, heads + kv_heads,
+                 at.documents);
+    }
+    y = attention(b, y,
+                  {.heads = heads,
+                   .kv_heads = kv_heads,
+                   .context = c.integer(kContext),
+                   .window = is_local ? c.integer("window") : 0},
+                  at.documents);
     return projection(b, name + "self_attn.o_proj", y, width, residual, c.flag("o_bias"));
   }
   Value feed(Value x) const {
@@ -98,11 +136,17 @@ struct Layer {
     y = activation(b, c.flag("geglu") ? Activation::kGeluTanh : Activation::kSilu, y, true);
     return projection(b, m + "down_proj", y, width, residual, bias);
   }
-  Value norm(const char* which, Value x) const { return rms_norm(b, name + which, x, epsilon); }
+  Value norm(const char* which, Value x) const { return rms_norm(b, name + which, x, epsilon, weights); }
   Value all(Value in) const {
     if (c.flag("norms_after")) {
       const Value middle = add(b, in, norm("post_attention_layernorm", attend(in)));
       return add(b, middle, norm("post_feedforward_layernorm", feed(middle)));
+    }
+    if (c.flag("norms_around")) {
+      const Value added = attend(norm("input_layernorm", in));
+      const Value middle = add(b, in, norm("post_attention_layernorm", added));
+      return add(b, middle,
+                 norm("post_feedforward_layernorm", feed(norm("pre_feedforward_layernorm", middle))));
     }
     const double times = c.number("residual_scale");
     const Value middle = add(b, in, scale(b, attend(norm("input_layernorm", in)), times));
@@ -113,23 +157,21 @@ struct Layer {
 // The last layer's positions, normed.
 Value body(ProgramBuilder& b, const ModelConfig& c) {
   const int vocabulary = c.integer(kVocabulary), width = c.integer("embedding");
-  const RotaryConfig rope = rotary_config(c);
   Value x =
       embedding(b, "model.embed_tokens", {.vocabulary = vocabulary, .length = c.length, .width = width});
   x = scale(b, x, c.number("embedding_scale"));
-  const Value angles = rotary_angles(b, rope, x.width);
-  const Value documents = c.documents ? document_table(b, c.length) : Value{};
+  const Positions positions = positions_of(b, c, x.width);
   for (int i = 0; i < c.integer("layers"); ++i) {
-    const Layer layer{b, c, rope, angles, documents, i};
+    const Layer layer{b, c, positions, i};
     const auto all = [&](Value in) { return layer.all(in); };
     x = c.flag("recompute") ? b.recompute(x, all) : all(x);
   }
-  return rms_norm(b, "model.norm", x, c.number("epsilon"));
+  return rms_norm(b, "model.norm", x, c.number("epsilon"), norm_weights(c));
 }
 
 void forward(ProgramBuilder& b, const ModelConfig& c) {
   const Value x = scale(b, body(b, c), c.number("logit_scale"));
-  const TokenLossConfig loss{.may_lack = c.documents};
+  const TokenLossConfig loss{.may_lack = c.documents, .preferences = c.preferences};
   if (c.flag("tied")) return tied_token_loss(b, "model.embed_tokens", x, loss);
   token_loss(b, "lm_head", x, c.integer(kVocabulary), kDeviation, loss);
 }
@@ -141,9 +183,34 @@ void sentence_forward(ProgramBuilder& b, const ModelConfig& c) {
   sentence_loss(b, classifier(b, "score", last(b, x, c.integer("pad_token")), c.classes, false), c);
 }
 
+// The same of models whose norms are around each part.
+void check_gemma(const ModelConfig& c) {
+  const auto refuse = [](const std::string& why) { throw UsageError("model." + why); };
+  const double root = std::sqrt(c.integer("embedding")), scale = c.number("embedding_scale");
+  const bool has_others = c.flag("joined") || c.flag("norms_after") || c.flag("mlp_bias") ||
+                          c.flag("qkv_bias") != c.flag("o_bias") || c.integer("nope_every") > 0 ||
+                          c.number("residual_scale") != 1 ||
+                          (c.has("logit_scale") && c.number("logit_scale") != 1) || c.flag("rope_yarn") ||
+                          c.integer("rope_context") > 0;
+  if (has_others || !c.flag("qk_norm") || !c.flag("geglu")) {
+    refuse(
+        "norms_around, Gemma 3's, goes with qk_norm and geglu, and without biases (but qkv_bias with "
+        "o_bias), joined, norms_after, nope_every, residual_scale, logit_scale, rope_context and rope_yarn");
+  }
+  if (std::abs(scale - root) > 1e-6 * root) {
+    refuse(fmt::format("embedding_scale = {}: with norms_around it is the root of model.embedding, {}", scale,
+                       root));
+  }
+  if (c.integer("window") == 0 && (c.integer("global_every") > 0 || has_local_rotary(c)))
+    refuse("global_every and model.local_theta are for layers with a model.window, which is 0");
+}
+
 // What publishers' libraries have no place for.
 void check_kind(const ModelConfig& c) {
+  if (c.flag("norms_around")) return check_gemma(c);
   const auto refuse = [](const char* why) { throw UsageError(fmt::format("model.{}", why)); };
+  if (c.integer("global_every") > 0 || has_local_rotary(c))
+    refuse("global_every and model.local_theta need norms_around = true: no other model here has them");
   bool is_scaled = c.number("attention_scale") != 0;
   for (const char* key : {"embedding_scale", "residual_scale", "logit_scale"})
     is_scaled = is_scaled || (c.has(key) && c.number(key) != 1);
@@ -211,40 +278,60 @@ NamedModel size(std::string_view name, std::int64_t layers, std::int64_t heads, 
 }
 
 std::vector<ModelSetting> settings() {
-  return {{"layers", 0, 1, 1000, "layers of attention and MLP; 0: the name's own"},
-          {"heads", 0, 1, 1000, "heads of queries; 0: the name's own"},
-          {"kv_heads", 0, 0, 1000, "heads of keys and values; 0: as many as of queries"},
-          {"embedding", 0, 1, 1 << 16, "channels of a position; 0: the name's own"},
-          {"head_width", 0, 0, 1 << 16, "channels of a head; 0: embedding / heads"},
-          {"mlp_width", 0, 1, 1 << 20, "channels inside an MLP; 0: the name's own"},
-          {kContext, 0, 1, 1 << 20, "positions; 0: the name's own"},
-          {kVocabulary, 0, 2, 1 << 24, "tokens; 0: the name's or the tokenizer's own"},
-          {"theta", 1e4, 1, 1e12, "base of the rotary frequencies"},
-          {"rope_factor", 1.0, 1, 1e6, "divides rotary frequencies, for longer contexts"},
-          {"rope_context", 0, 0, 1 << 24,
-           "Llama 3's scaling: context the model was trained with first; 0: divide them all"},
-          {"rope_low", 1.0, 0, 1e6, "Llama 3's scaling: turns below which frequencies are divided"},
-          {"rope_high", 4.0, 0, 1e6, "Llama 3's scaling: turns above which they are not"},
-          {"rope_yarn", false, 0, 0, "YaRN's scaling between the two, in place of Llama 3's"},
-          {"rope_magnitude", 1.0, 1e-3, 1e3, "factor on rotated queries and keys, as YaRN has"},
-          {"epsilon", 1e-5, 1e-12, 1, "of the norms"},
-          {"tied", false, 0, 0, "whether the output is the embedding"},
-          {"qkv_bias", false, 0, 0, "biases of queries, keys and values, as Qwen2 has"},
-          {"o_bias", false, 0, 0, "a bias of what attention adds, beside qkv_bias"},
-          {"mlp_bias", false, 0, 0, "biases of the MLP"},
-          {"qk_norm", false, 0, 0, "norms of heads of queries and keys, as Qwen3 has"},
-          {"nope_every", 0, 0, 1000,
-           "every so many layers one has no rotary positions, as SmolLM3 has; 0: none", "unturned_every"},
-          {"window", 0, 0, 1 << 20, "positions that one attends to, the last ones, as Mistral has; 0: all"},
-          {"geglu", false, 0, 0, "GELU (tanh form) in place of SiLU in the gated MLP, as Gemma has"},
-          {"joined", false, 0, 0, "one matrix of queries, keys and values, one of gate and up: Phi-3"},
-          {"norms_after", false, 0, 0, "norms of what layers add, and of whole queries and keys: OLMo 2"},
-          {"embedding_scale", 1.0, 1e-6, 1e6, "factor on embeddings, as Granite has"},
-          {"residual_scale", 1.0, 1e-6, 1e6, "factor on what layers add, as Granite has"},
-          {"attention_scale", 0.0, 0, 1e6,
-           "factor on products of queries and keys, as Granite has; 0: 1 / sqrt(channels of a head)"},
-          {"logit_scale", 1.0, 1e-6, 1e6, "factor on logits, as Granite has"},
-          {"recompute", false, 0, 0, "keep the input of layers only, compute them again"}};
+  return {
+      {"layers", 0, 1, 1000, "layers of attention and MLP; 0: the name's own"},
+      {"heads", 0, 1, 1000, "heads of queries; 0: the name's own"},
+      {"kv_heads", 0, 0, 1000, "heads of keys and values; 0: as many as of queries"},
+      {"embedding", 0, 1, 1 << 16, "channels of a position; 0: the name's own"},
+      {"head_width", 0, 0, 1 << 16, "channels of a head; 0: embedding / heads"},
+      {"mlp_width", 0, 1, 1 << 20, "channels inside an MLP; 0: the name's own"},
+      {kContext, 0, 1, 1 << 20, "positions; 0: the name's own"},
+      {kVocabulary, 0, 2, 1 << 24, "tokens; 0: the name's or the tokenizer's own"},
+      {"theta", 1e4, 1, 1e12, "base of the rotary frequencies"},
+      {"rope_factor", 1.0, 1, 1e6, "divides rotary frequencies, for longer contexts"},
+      {"rope_context", 0, 0, 1 << 24,
+       "Llama 3's scaling: context the model was trained with first; 0: divide them all"},
+      {"rope_low", 1.0, 0, 1e6, "Llama 3's scaling: turns below which frequencies are divided"},
+      {"rope_high", 4.0, 0, 1e6, "Llama 3's scaling: turns above which they are not"},
+      {"rope_yarn", false, 0, 0, "YaRN's scaling between the two, in place of Llama 3's"},
+      {"rope_magnitude", 1.0, 1e-3, 1e3, "factor on rotated queries and keys, as YaRN has"},
+      {"epsilon", 1e-5, 1e-12, 1, "of the norms"},
+      {"tied", false, 0, 0, "whether the output is the embedding"},
+      {"qkv_bias", false, 0, 0, "biases of queries, keys and values, as Qwen2 has"},
+      {"o_bias", false, 0, 0, "a bias of what attention adds, beside qkv_bias"},
+      {"mlp_bias", false, 0, 0, "biases of the MLP"},
+      {"qk_norm", false, 0, 0, "norms of heads of queries and keys, as Qwen3 has"},
+      {"nope_every", 0, 0, 1000, "every so many layers one has no rotary positions, as SmolLM3 has; 0: none",
+       "unturned_every"},
+      {"window", 0, 0, 1 << 20, "positions that one attends to, the last ones, as Mistral has; 0: all"},
+      {"global_every", 0, 0, 1000, "every so many layers one has no window, as Gemma 3 has; 0: none"},
+      {"local_theta", 0.0, 0, 1e12,
+       "base of the rotary frequencies of layers with windows, which are not scaled; 0: as of the others"},
+      {"geglu", false, 0, 0, "GELU (tanh form) in place of SiLU in the gated MLP, as Gemma has"},
+      {"joined", false, 0, 0, "one matrix of queries, keys and values, one of gate and up: Phi-3"},
+      {"norms_after", false, 0, 0, "norms of what layers add, and of whole queries and keys: OLMo 2"},
+      {"norms_around", false, 0, 0,
+       "norms of what layers read and of what they add, which multiply by 1 + weight: Gemma 3"},
+      {"embedding_scale", 1.0, 1e-6, 1e6, "factor on embeddings, as Granite and Gemma have"},
+      {"residual_scale", 1.0, 1e-6, 1e6, "factor on what layers add, as Granite has"},
+      {"attention_scale", 0.0, 0, 1e6,
+       "factor on products of queries and keys, as Granite has; 0: 1 / sqrt(channels of a head)"},
+      {"logit_scale", 1.0, 1e-6, 1e6, "factor on logits, as Granite has"},
+      {"recompute", false, 0, 0, "keep the input of layers only, compute them again"}};
+}
+
+NamedModel gemma3(std::string_view name, std::int64_t layers, std::int64_t width, std::int64_t hidden) {
+  return size(name, layers, 4, 1, width, hidden, 32768, 262144, 1e6,
+              {{"head_width", std::int64_t{256}},
+               {"tied", true},
+               {"qk_norm", true},
+               {"geglu", true},
+               {"norms_around", true},
+               {"embedding_scale", std::sqrt(static_cast<double>(width))},
+               {"window", std::int64_t{512}},
+               {"global_every", std::int64_t{6}},
+               {"local_theta", 1e4},
+               {"epsilon", 1e-6}});
 }
 
 std::vector<NamedModel> sizes() {
@@ -276,21 +363,24 @@ std::vector<NamedModel> sizes() {
             {"embedding_scale", 12.0},
             {"residual_scale", 0.22},
             {"attention_scale", 0.015625},
-            {"logit_scale", 0.125}})};
+            {"logit_scale", 0.125}}),
+      gemma3("gemma3-270m", 18, 640, 2048),
+      gemma3("gemma3-1b", 26, 1152, 6912)};
 }
 
 }  // namespace
 
 Family llama() {
-  return {
-      .name = "llama",
-      .help = "Llama (Touvron et al. 2023), SmolLM2, SmolLM3, Mistral, Qwen2, Qwen3, Phi-3, OLMo 2, Granite",
-      .reads = &kTextTask,
-      .models = sizes(),
-      .settings = settings(),
-      .check = check,
-      .forward = forward,
-      .published = &llama_hugging_face()};
+  return {.name = "llama",
+          .help =
+              "Llama (Touvron et al. 2023), SmolLM2, SmolLM3, Mistral, Qwen2, Qwen3, Phi-3, OLMo 2, "
+              "Granite, Gemma 3",
+          .reads = &kTextTask,
+          .models = sizes(),
+          .settings = settings(),
+          .check = check,
+          .forward = forward,
+          .published = &llama_hugging_face()};
 }
 
 Family llama_sentences() {

@@ -66,6 +66,18 @@ def rotary(base, scaling):
     return dict(rope_parameters=dict(scaling, rope_theta=base)) if IS_NEW else dict(rope_theta=base, rope_scaling=scaling)
 
 
+def gemma3(tokens, **more):
+    sizes = dict(LLAMA, num_hidden_layers=7, num_key_value_heads=1, pad_token_id=0)
+    return t.Gemma3ForCausalLM(t.Gemma3TextConfig(vocab_size=tokens, **sizes, head_dim=16, sliding_window=7, **more))
+
+
+def scaled_gemma():
+    scaling = dict(rope_type="linear", factor=8.0)
+    if IS_NEW:
+        return dict(rope_parameters=dict(full_attention=dict(scaling, rope_theta=1e6), sliding_attention=dict(rope_type="default", rope_theta=1e4)))
+    return dict(rope_scaling=scaling)
+
+
 def bert(lower, made_by, *files):
     return lambda folder: made.words(folder, lower, made_by, *files)
 
@@ -92,6 +104,8 @@ MODELS = {
     "Granite": (made.gpt2, "text", lambda n: t.GraniteForCausalLM(t.GraniteConfig(
         vocab_size=n, **LLAMA, bos_token_id=0, eos_token_id=0, embedding_multiplier=12.0, residual_multiplier=0.22,
         attention_multiplier=0.1, logits_scaling=8.0))),
+    "Gemma 3": (made.gemma, "text", lambda n: gemma3(n, query_pre_attn_scalar=16)),
+    "Gemma 3, scaled": (made.gemma, "text", lambda n: gemma3(n, query_pre_attn_scalar=24, **scaled_gemma())),
     "Mistral": (made.llama2, "text", lambda n: t.MistralForCausalLM(t.MistralConfig(vocab_size=n, **LLAMA, sliding_window=16))),
     "Qwen2": (made.qwen2, "text", lambda n: t.Qwen2ForCausalLM(t.Qwen2Config(vocab_size=n, **LLAMA, bos_token_id=0, eos_token_id=2))),
     "Qwen3": (made.qwen2, "text", lambda n: t.Qwen3ForCausalLM(t.Qwen3Config(
@@ -217,6 +231,9 @@ def flat(config, before=""):
 def is_same_rotary(key, value, after):
     """transformers 5 wrote rope_parameters for rope_theta and rope_scaling, and reads both."""
     name = key.removeprefix("rope_parameters.")
+    if name == "sliding_attention.rope_theta":  # a Gemma 3's
+        return after.get("rope_local_base_freq") == value
+    name = name.removeprefix("sliding_attention." if value == "default" else "full_attention.")
     there = {"rope_type": "default", "partial_rotary_factor": 1.0, **(after.get("rope_scaling") or {}), "rope_theta": after.get("rope_theta")}
     return name != key and there.get(name) == value
 

@@ -57,6 +57,22 @@ def of_pieces():
     return tokenizer
 
 
+def of_pieces_alone():
+    """As Gemma's: no space is put before a text, runs of line ends and of spaces are tokens of their own."""
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    tokenizer.normalizer = normalizers.Replace(" ", "▁")
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+    tokenizer.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+    tokenizer.train_from_iterator(LINES, trainers.BpeTrainer(
+        vocab_size=520, show_progress=False, special_tokens=["<pad>", "<eos>", "<bos>", "<unk>", *(f"<0x{b:02X}>" for b in range(256))]))
+    document = json.loads(tokenizer.to_str())
+    document["added_tokens"] = document["added_tokens"][:4]  # bytes are pieces
+    tokenizer = Tokenizer.from_str(json.dumps(document))
+    tokenizer.add_tokens([AddedToken(text, normalized=False, special=False) for text in ("\n\n", "\n\n\n", "▁▁", "▁▁▁", "<table>")])
+    tokenizer.post_processor = processors.TemplateProcessing("<bos> $A", "<bos> $A <bos> $B", [("<bos>", tokenizer.token_to_id("<bos>"))])
+    return tokenizer
+
+
 def of_words(lower):
     names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
@@ -103,6 +119,11 @@ def gpt2_pair(folder):
 def llama2(folder):
     return written(folder, of_pieces(), "LlamaTokenizer", {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "add_bos_token": True,
                                                            "add_eos_token": False, "legacy": False}, ["<|im_start|>", "<|im_end|>"], chat=True)
+
+
+def gemma(folder):
+    return written(folder, of_pieces_alone(), "GemmaTokenizer", {"bos_token": "<bos>", "eos_token": "<eos>", "unk_token": "<unk>", "pad_token": "<pad>",
+                                                                 "add_bos_token": True, "add_eos_token": False}, ["<im_start>", "<im_end>"], chat=True)
 
 
 def llama3(folder):

@@ -8,6 +8,7 @@ Windows lie side by side; each token but the first of a text is told once, from 
 import argparse
 import json
 import math
+from pathlib import Path
 
 import torch
 from transformers import AutoModelForCausalLM
@@ -18,8 +19,12 @@ parser.add_argument("folder")
 parser.add_argument("text")
 parser.add_argument("--length", type=int, default=1024)
 given = parser.parse_args()
-ids = Tokenizer.from_file(f"{given.folder}/tokenizer.json").encode(open(given.text, encoding="utf-8").read(),
-                                                                   add_special_tokens=False).ids
+text = open(given.text, encoding="utf-8", newline="").read()
+if Path(f"{given.folder}/tokenizer.json").exists():
+    ids = Tokenizer.from_file(f"{given.folder}/tokenizer.json").encode(text, add_special_tokens=False).ids
+else:  # what an imported GGUF has of a SentencePiece model
+    import sentencepiece
+    ids = sentencepiece.SentencePieceProcessor(model_file=f"{given.folder}/tokenizer.model").encode(text)
 model = AutoModelForCausalLM.from_pretrained(given.folder, dtype=torch.float32)
 loss, tokens = 0.0, 0
 with torch.no_grad():

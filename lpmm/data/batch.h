@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/sequence.h"
+
 namespace lpmm {
 
 // One microbatch, ready for the network: normalised fp32 NHWC images and their labels, or sequences of tokens
@@ -30,6 +32,9 @@ struct Batch {
   // (count, length): where the document of each position begins in its sequence, for models that keep
   // documents apart (ModelConfig::documents); empty: a sequence is one document
   std::vector<std::int32_t> starts;
+  // Documents of which one is preferred to the other, in rows of all sequences. Where there are some, the
+  // loss and step_labels are of them, not of tokens.
+  std::vector<kernels::PreferencePair> preferences;
   // In place of labels: (count), of a model that tells a number, or (count, classes), 1 for each class that
   // an example has.
   std::vector<float> targets;

@@ -27,6 +27,13 @@ std::string to_text(const SettingValue& value);
 
 struct Family;
 
+// The loss of pairs of answers (kernels::PreferenceArgs).
+struct PreferenceLoss {
+  double beta = 0;  // 0: there are no pairs
+  double smoothing = 0;
+  bool is_mean = false;
+};
+
 struct ModelConfig {
   std::string name;
   const Family* family = nullptr;  // that the name is of
@@ -34,6 +41,7 @@ struct ModelConfig {
   int height = kImageSide, width = kImageSide, channels = kImageChannels, classes = kImageClasses;
   int length = 0;
   bool documents = false;  // a sequence holds several, kept apart, and the loss of some tokens does not count
+  PreferenceLoss preferences = {};
   // All settings of the family, in its order: family.h makes them.
   std::vector<std::pair<std::string_view, SettingValue>> settings;
 

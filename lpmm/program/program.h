@@ -58,14 +58,15 @@ class Buffers {
 struct BatchResult {
   double loss_sum = 0;  // over the labels, label smoothing included
   std::int64_t correct = 0;
-  std::int64_t count = 0;  // of labels: images or tokens
+  std::int64_t count = 0;  // of labels: images or tokens, or of pairs of answers
+  double margin_sum = 0;   // of these: over pairs
 };
 
 // The same where a device is still to write it: once that is synchronized, and until the next step begins.
 struct PendingLoss {
   const kernels::LossResult* result = nullptr;
   std::int64_t count = 0;
-  BatchResult read() const { return {result->sum, result->correct, count}; }
+  BatchResult read() const { return {result->sum, result->correct, count, result->margin}; }
 };
 
 // What generating text keeps between calls: the keys and values of every position so far.

@@ -22,8 +22,9 @@ constexpr GgufModel kModels[] = {{"llama", "llama", "LlamaForCausalLM", true},
                                  {"qwen3", "qwen3", "Qwen3ForCausalLM"},
                                  {"phi3", "phi3", "Phi3ForCausalLM"},
                                  {"olmo2", "olmo2", "Olmo2ForCausalLM"},
+                                 {"gemma3", "gemma3_text", "Gemma3ForCausalLM", false, true},
                                  {"gpt2", "gpt2", "GPT2LMHeadModel"}};
-constexpr std::string_view kGpt2 = "gpt2", kOlmo2 = "olmo2";
+constexpr std::string_view kGpt2 = "gpt2", kOlmo2 = "olmo2", kGemma3 = "gemma3";
 constexpr std::string_view kArchitecture = "general.architecture";
 
 // ---- tensors -------------------------------------------------------------------------------------------------
@@ -47,6 +48,7 @@ constexpr NamePair kLayerLlama[] = {{"attn_norm", "input_layernorm"},
                                     {"ffn_down", "mlp.down_proj"}};
 constexpr NamePair kLayerOlmo2[] = {{"post_attention_norm", "post_attention_layernorm"},
                                     {"post_ffw_norm", "post_feedforward_layernorm"}};
+constexpr NamePair kLayerGemma3[] = {{"ffn_norm", "pre_feedforward_layernorm"}};
 constexpr NamePair kWholeGpt2[] = {
     {"token_embd", "wte"}, {"position_embd", "wpe"}, {"output_norm", "ln_f"}, {"output", "lm_head"}};
 constexpr NamePair kLayerGpt2[] = {{"attn_norm", "ln_1"},          {"attn_qkv", "attn.c_attn"},
@@ -63,7 +65,9 @@ std::vector<NamePair> layer_names(const GgufModel& model) {
     const bool is_joined = pair.theirs == "mlp.gate_up_proj", is_single = pair.theirs == "mlp.up_proj";
     return model.name == "phi3" ? !is_single : !is_joined;
   };
-  if (model.name == kOlmo2) names.assign(std::begin(kLayerOlmo2), std::end(kLayerOlmo2));
+  if (model.name == kOlmo2 || model.name == kGemma3)
+    names.assign(std::begin(kLayerOlmo2), std::end(kLayerOlmo2));
+  if (model.name == kGemma3) names.insert(names.end(), std::begin(kLayerGemma3), std::end(kLayerGemma3));
   std::ranges::copy_if(kLayerLlama, std::back_inserter(names), is_here);
   return names;
 }
@@ -122,6 +126,19 @@ constexpr KeyPair kLlamaKeys[] = {{"block_count", "num_hidden_layers"},
                                   {"residual_scale", "residual_multiplier", true},
                                   {"attention.scale", "attention_multiplier", true},
                                   {"logit_scale", "logits_scaling", true}};
+constexpr KeyPair kGemma3Keys[] = {{"block_count", "num_hidden_layers"},
+                                   {"context_length", "max_position_embeddings"},
+                                   {"embedding_length", "hidden_size"},
+                                   {"feed_forward_length", "intermediate_size"},
+                                   {"attention.head_count", "num_attention_heads"},
+                                   {"attention.head_count_kv", "num_key_value_heads"},
+                                   {"attention.key_length", "head_dim"},
+                                   {"attention.sliding_window", "sliding_window"},
+                                   {"attention.sliding_window_pattern", "sliding_window_pattern"},
+                                   {"attention.layer_norm_rms_epsilon", "rms_norm_eps", true},
+                                   {"rope.freq_base", "rope_theta", true},
+                                   {"rope.freq_base_swa", "rope_local_base_freq", true},
+                                   {"final_logit_softcapping", "final_logit_softcapping", true}};
 constexpr KeyPair kGpt2Keys[] = {
     {"block_count", "n_layer"},         {"context_length", "n_positions"},
     {"embedding_length", "n_embd"},     {"feed_forward_length", "n_inner"},
@@ -136,6 +153,7 @@ constexpr double kUsualContext = 8192;  // of Llama 3 before its frequencies are
 
 std::span<const KeyPair> key_pairs(const GgufModel& model) {
   if (model.name == kGpt2) return kGpt2Keys;
+  if (model.name == kGemma3) return kGemma3Keys;
   return kLlamaKeys;
 }
 
@@ -246,6 +264,14 @@ void add_scaling(const Json& config, const GgufModel& model, Json& keys) {
   put(kRopeMagnitude, scaling.value("attention_factor", usual) / usual);
 }
 
+// By which products of queries and keys are divided, as its square: llama.cpp's own rule, since a GGUF does
+// not say it. The one with 62 layers is of 27 billion weights.
+double gemma3_divisor(const Json& config) {
+  constexpr int kLargest = 62;
+  if (config.value("num_hidden_layers", 0) != kLargest) return head_width(config);
+  return config.value("hidden_size", 0.0) / std::max(1.0, config.value("num_attention_heads", 1.0));
+}
+
 // Throws for what a GGUF cannot say and llama.cpp does otherwise.
 void expect_as_llama_cpp(const Json& config, const GgufModel& model) {
   const auto expect = [&](const char* key, const Json& usual, const Json& also) {
@@ -255,6 +281,10 @@ void expect_as_llama_cpp(const Json& config, const GgufModel& model) {
                                  value.dump(), usual.dump()));
   };
   if (model.name == kGpt2) return expect("activation_function", "gelu_new", "gelu_pytorch_tanh");
+  if (model.name == kGemma3) {
+    expect("attention_bias", false, nullptr);
+    return expect("query_pre_attn_scalar", std::llround(gemma3_divisor(config)), nullptr);
+  }
   expect("hidden_act", "silu", "swish");
   if (model.name == "smollm3") expect("no_rope_layer_interval", 4, nullptr);
 }
@@ -296,6 +326,10 @@ bool is_turned(const GgufModel& model, std::string_view name) {
          name.find("_norm.") == std::string_view::npos;
 }
 
+float shift_of(const GgufModel& model, std::string_view name) {
+  return model.adds_one && name.ends_with("_norm.weight") ? 1.0F : 0.0F;
+}
+
 std::int64_t RowOrder::in_gguf(std::int64_t row) const {
   if (head_rows == 0) return row;
   const std::int64_t head = row / head_rows, in = row % head_rows, half = head_rows / 2;
@@ -331,7 +365,11 @@ Json config_of(const GgufFile& file, const GgufModel& model) {
     if (config.contains(key) && !config[key].is_number())
       throw RunError(fmt::format("{}: {} differs from layer to layer, which is not here", file.path(), key));
   }
-  config["hidden_act"] = "silu";
+  if (model.name == kGemma3) {
+    config["query_pre_attn_scalar"] = std::llround(gemma3_divisor(config));
+  } else {
+    config["hidden_act"] = "silu";
+  }
   config["attention_bias"] = model.name != "qwen2" && file.find("blk.0.attn_q.bias") != nullptr;
   config["mlp_bias"] = file.find("blk.0.ffn_gate.bias") != nullptr;
   const double width = head_width(config), turned = keys.number(kRopeWidth, width);

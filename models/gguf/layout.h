@@ -20,6 +20,7 @@ struct GgufModel {
   std::string_view type, architecture;  // in config.json
   // Rotary positions turn neighbouring rows of a head, where transformers has them half a head apart.
   bool is_interleaved = false;
+  bool adds_one = false;  // norms multiply by what is stored, where transformers stores what is above 1
 };
 // Throws RunError for a kind that is not here.
 const GgufModel& gguf_model(const GgufFile& file);
@@ -32,6 +33,9 @@ std::string gguf_name(const GgufModel& model, std::string_view theirs);
 std::string transformers_name(const GgufModel& model, std::string_view name);
 // Whether transformers has that tensor of a GGUF the other way round, as (inputs, outputs).
 bool is_turned(const GgufModel& model, std::string_view name);
+
+// What is stored less what transformers stores.
+float shift_of(const GgufModel& model, std::string_view name);
 
 // Where rows of a tensor lie in a GGUF.
 struct RowOrder {

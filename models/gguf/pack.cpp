@@ -40,9 +40,10 @@ class HeldWeights final : public WeightSource {
   mutable std::vector<SafetensorsSource> held_;
 };
 
-void as_floats(std::span<const std::byte> bytes, const GgufSource::Sink& sink) {
+void as_floats(std::span<const std::byte> bytes, const GgufSource::Sink& sink, float shift = 0) {
   std::vector<float> values(bytes.size() / sizeof(float));
   std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
+  for (float& v : values) v += shift;
   sink(values);
 }
 
@@ -93,9 +94,9 @@ std::vector<GgufSource> sources_of(const std::vector<SafetensorsSource>& held, c
     if (turns) std::swap(to.shape[0], to.shape[1]);
     const RowOrder order = row_order(model, config, to.name, source.shape[0]);
     to.type = &type_of(to.name, to.shape, type);
-    to.emit = [&source, order, turns](const GgufSource::Sink& sink) {
+    to.emit = [&source, order, turns, shift = shift_of(model, to.name)](const GgufSource::Sink& sink) {
       if (turns || order.head_rows != 0) return emit_moved(source, order, turns, sink);
-      source.emit([&](std::span<const std::byte> bytes) { as_floats(bytes, sink); });
+      source.emit([&](std::span<const std::byte> bytes) { as_floats(bytes, sink, shift); });
     };
     sources.push_back(std::move(to));
   }
@@ -124,7 +125,8 @@ std::string write_gguf_model(const WeightSource& weights, const Published& publi
   keys["general.quantization_version"] = 2;
   std::string left_out = add_tokenizer(folder.string(), config.value("vocab_size", std::int64_t{0}), keys);
   if (!left_out.empty()) left_out = fmt::format("it has no tokenizer: {}", left_out);
-  if (const Json window = config.value("sliding_window", Json()); window.is_number()) {
+  const bool has_layers_apart = config.contains("layer_types");  // which llama.cpp has too
+  if (const Json window = config.value("sliding_window", Json()); window.is_number() && !has_layers_apart) {
     left_out += fmt::format("{}llama.cpp lets it attend to all positions, not to the last {}",
                             left_out.empty() ? "" : "; ", window.dump());
   }

@@ -38,7 +38,11 @@ void GgufTensors::add(const GgufTensor& tensor) {
   entry.bytes = static_cast<std::uint64_t>(tensor.rows() * tensor.columns() * element_bytes(*tensor.type));
   // A vector is so many rows of one.
   const std::int64_t rows = tensor.shape.size() == 1 ? tensor.columns() : tensor.rows();
-  places_.push_back({&tensor, row_order(model_, config_, tensor.name, rows), turned});
+  const float shift = shift_of(model_, tensor.name);
+  if (shift != 0 && entry.dtype != "F32") {
+    throw RunError(fmt::format("{}: {} is {}, expected F32", path(), printable(tensor.name), entry.dtype));
+  }
+  places_.push_back({&tensor, row_order(model_, config_, tensor.name, rows), turned, shift});
   entries_.push_back(std::move(entry));
 }
 
@@ -73,12 +77,21 @@ void GgufTensors::read_run(const GgufTensor& tensor, std::int64_t first, std::in
   }
 }
 
+void GgufTensors::read_shifted(const GgufTensor& tensor, std::int64_t first, float shift,
+                               std::span<std::byte> out) const {
+  std::vector<float> values(out.size() / sizeof(float));
+  read_run(tensor, first, std::ssize(values), std::as_writable_bytes(std::span(values)).data());
+  for (float& v : values) v -= shift;
+  std::memcpy(out.data(), values.data(), out.size());
+}
+
 void GgufTensors::read(const SafetensorsEntry& entry, std::uint64_t first, std::span<std::byte> out) const {
   const Place& place = places_[static_cast<std::size_t>(&entry - entries_.data())];
   const GgufTensor& tensor = *place.tensor;
   const std::int64_t bytes = element_bytes(*tensor.type);
   const auto begin = static_cast<std::int64_t>(first) / bytes;
   const std::int64_t count = std::ssize(out) / bytes;
+  if (place.shift != 0) return read_shifted(tensor, begin, place.shift, out);
   if (place.is_turned) {  // one of a layer, small enough to be held as a whole
     std::vector<std::byte> all(entry.bytes);
     read_run(tensor, 0, tensor.rows() * tensor.columns(), all.data());

@@ -29,8 +29,11 @@ class GgufTensors final : public TensorFile {
     const GgufTensor* tensor;
     RowOrder order;
     bool is_turned;
+    float shift;  // shift_of()
   };
   void add(const GgufTensor& tensor);
+  void read_shifted(const GgufTensor& tensor, std::int64_t first, float shift,
+                    std::span<std::byte> out) const;
   // Elements [first, first + count) as they lie in the file.
   void read_run(const GgufTensor& tensor, std::int64_t first, std::int64_t count, std::byte* out) const;
 

@@ -211,7 +211,8 @@ std::string unpack_tokenizer(const GgufFile& file, const std::string& folder, Js
     settings["tokenizer_class"] = "PreTrainedTokenizerFast";
     write_text(at(kTokenizerJson), bpe_document(keys, *split).dump());
   } else if (model == "llama" && keys.has_scores()) {
-    settings["tokenizer_class"] = "LlamaTokenizer";
+    settings["tokenizer_class"] =
+        config.value("model_type", "") == "gemma3_text" ? "GemmaTokenizer" : "LlamaTokenizer";
     settings["add_bos_token"] = keys.flag("add_bos_token", true);
     settings["add_eos_token"] = keys.flag("add_eos_token", false);
     settings["legacy"] = false;

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Makes llama_tiny/, qwen2_tiny/, qwen3_tiny/, smollm3_tiny/, mistral_tiny/, and smaller llama_biased_tiny/, phi3_tiny/, olmo2_tiny/,
-granite_tiny/ and gpt2_wide_tiny/: small models with random parameters as transformers saves them, and in expected.safetensors
+granite_tiny/, gemma3_tiny/ and gpt2_wide_tiny/: small models with random parameters as transformers saves them, and in expected.safetensors
 what it computes with them in fp32: the logits of one text and the gradients of its mean cross-entropy. The Llama has heads that
 share keys, an output of its own and Llama 3's rotary scaling, the Qwen2 biases and a tied output, the Qwen3 norms of heads
 that are wider than channels / heads, the SmolLM3 every second layer without rotary positions, the Mistral a window of 7 positions and
 GeGLU. The smaller ones: a Llama with biases everywhere and YaRN, a Phi-3 with a window, an OLMo 2 whose heads share keys, a Granite
-whose four factors differ, a GPT-2 with a narrow MLP and ReLU. Needs PyTorch and transformers.
+whose four factors differ, a Gemma 3 whose second of three layers sees all positions, scaled, a GPT-2 with a narrow MLP and ReLU. Needs PyTorch and transformers.
 usage: make_llama_tiny.py OUTDIR"""
 import json
 import sys
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
-from transformers import GPT2Config, GPT2LMHeadModel, GraniteConfig, GraniteForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Olmo2Config, Olmo2ForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, SmolLM3Config, SmolLM3ForCausalLM
+from transformers import Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel, GraniteConfig, GraniteForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Olmo2Config, Olmo2ForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, SmolLM3Config, SmolLM3ForCausalLM
 
 SIZES = dict(vocab_size=61, hidden_size=16, intermediate_size=20, num_hidden_layers=2, num_attention_heads=4,
              num_key_value_heads=2, max_position_embeddings=64, hidden_act="silu", attn_implementation="eager")
@@ -24,6 +24,8 @@ def make(folder, model):
     with torch.no_grad():
         for name, p in model.named_parameters():
             p.copy_(0.3 * torch.randn(p.shape) + (1 if "norm" in name or "ln_" in name else 0))
+            if "norm" in name and model.config.model_type == "gemma3_text":  # few bits, as published: 1 + weight is exact
+                p.copy_((1024 * (p - 1)).round() / 1024)
     text = torch.randint(61, (25,), dtype=torch.int32)
     text[5] = text[9] = text[2]  # a token that comes three times
     logits = model(text[None, :-1].long()).logits[0]
@@ -57,6 +59,11 @@ make(out / "phi3_tiny", Phi3ForCausalLM(Phi3Config(**SMALL, sliding_window=7)))
 make(out / "olmo2_tiny", Olmo2ForCausalLM(Olmo2Config(**SMALL)))
 make(out / "granite_tiny", GraniteForCausalLM(GraniteConfig(**SMALL, embedding_multiplier=3.0, residual_multiplier=0.4, attention_multiplier=0.3,
                                                             logits_scaling=2.5, tie_word_embeddings=True)))
+make(out / "gemma3_tiny", Gemma3ForCausalLM(Gemma3TextConfig(
+    **{**{k: v for k, v in SMALL.items() if k != "hidden_act"}, "num_hidden_layers": 3, "num_attention_heads": 2, "num_key_value_heads": 1},
+    head_dim=6, sliding_window=7, query_pre_attn_scalar=6, layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+    rope_parameters={"full_attention": {"rope_type": "linear", "factor": 4.0, "rope_theta": 1e4},
+                     "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}})))
 make(out / "gpt2_wide_tiny", GPT2LMHeadModel(GPT2Config(vocab_size=61, n_embd=8, n_inner=12, n_layer=2, n_head=2, n_positions=64, activation_function="relu",
                                                        layer_norm_epsilon=1e-4, bos_token_id=None, eos_token_id=None, resid_pdrop=0, embd_pdrop=0,
                                                        attn_pdrop=0, attn_implementation="eager")))

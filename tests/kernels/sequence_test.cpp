@@ -42,8 +42,10 @@ Doubles doubled(const Floats& once) {
 struct RowNormReference {
   Doubles y, dx, dweight, dbias;
 };
-RowNormReference plain_row_norm(const RowNormShape& s, const Floats& x, const Floats& w, const Floats& b,
+RowNormReference plain_row_norm(const RowNormShape& s, const Floats& x, const Floats& stored, const Floats& b,
                                 const Floats& dy) {
+  Doubles w(stored.begin(), stored.end());
+  for (double& v : w) v += s.adds_one ? 1 : 0;
   RowNormReference r;
   r.y.resize(x.size());
   r.dx.resize(x.size());
@@ -113,6 +115,7 @@ TEST_P(RowNormTest, ForwardAndBackwardAreThoseOfPlainLoops) {
          {std::pair{1, 1}, {3, 7}, {5, 16}, {40, 100}, {700, 128}, {3, 1100}, {300, 1336}}) {
       check({rows, width, type});
       check({rows, width, type, 1e-6, false});
+      check({rows, width, type, 1e-6, false, 1, 0, true});
     }
     check({5, 24, type, 0.5, true});
   }
@@ -1118,6 +1121,97 @@ TEST_P(ChunkedSoftmaxTest, SumsManyRows) {
                            .result = result.data()});
   EXPECT_NEAR(result.values()[0].sum, loss, 1e-10 * loss);
   EXPECT_EQ(result.values()[0].correct, 358);
+}
+
+// Pairs of answers among rows that are of none, against the formula in double; a factor is the slope.
+TEST_P(ChunkedSoftmaxTest, PreferencesCompareAnswers) {
+  constexpr std::size_t kRows = 150;
+  std::vector<SoftmaxRow> rows;
+  std::vector<std::int32_t> wanted;
+  for (std::size_t r = 0; r < kRows; ++r) {
+    rows.push_back({1.0F, 0.01F * static_cast<float>(r % 37), 1.5 + 0.1 * static_cast<double>(r % 5), 0});
+    wanted.push_back(r % 4 == 1 ? -1 : 3);
+  }
+  const std::vector<PreferencePair> list{{0, 40, 45, 60, 2.5}, {62, 65, 65, 150, -3.0}};
+  const auto state = array(rows);
+  const auto labels = array(wanted);
+  const auto pairs = array(list);
+  for (const bool is_mean : {false, true}) {
+    for (const double smoothing : {0.0, 0.2}) {
+      const auto factors = zeros(kRows);
+      const auto differences = array(Doubles(2));
+      const auto result = array(std::vector<LossResult>{{-1, -1, -1}});
+      device().preference_loss({.count = 2,
+                                .pairs = pairs.data(),
+                                .beta = 0.3,
+                                .smoothing = smoothing,
+                                .is_mean = is_mean,
+                                .labels = labels.data(),
+                                .state = state.data(),
+                                .factors = factors.data(),
+                                .differences = differences.data(),
+                                .result = result.data()});
+      const auto loss_of = [&](double m) {
+        return (1 - smoothing) * std::log1p(std::exp(-m)) + smoothing * std::log1p(std::exp(m));
+      };
+      double loss = 0, margin = 0;
+      std::int64_t correct = 0;
+      for (std::size_t i = 0; i < list.size(); ++i) {
+        const auto log_probability = [&](std::int64_t begin, std::int64_t end, double& count) {
+          double sum = 0;
+          for (auto r = static_cast<std::size_t>(begin); r < static_cast<std::size_t>(end); ++r) {
+            if (wanted[r] < 0) continue;
+            sum += rows[r].target - 1.0 - std::log(rows[r].sum);
+            ++count;
+          }
+          if (!is_mean) count = 1;
+          return sum / count;
+        };
+        double chosen = 0, rejected = 0;
+        const double difference = log_probability(list[i].chosen, list[i].chosen_end, chosen) -
+                                  log_probability(list[i].rejected, list[i].rejected_end, rejected),
+                     m = 0.3 * (difference - list[i].reference), step = 1e-6,
+                     slope = -0.3 * (loss_of(m + step) - loss_of(m - step)) / (2 * step);
+        EXPECT_NEAR(differences.values()[i], difference, 1e-12 * std::abs(difference));
+        const Floats got = factors.values();
+        EXPECT_NEAR(got[static_cast<std::size_t>(list[i].chosen_end) - 1], slope / chosen, 1e-6);
+        EXPECT_NEAR(got[static_cast<std::size_t>(list[i].rejected)], -slope / rejected, 1e-6);
+        loss += loss_of(m);
+        margin += m;
+        correct += m > 0 ? 1 : 0;
+      }
+      EXPECT_EQ(factors.values()[42], 0);  // between the answers
+      EXPECT_NEAR(result.values()[0].sum, loss, 1e-12 * loss);
+      EXPECT_NEAR(result.values()[0].margin, margin, 1e-12 * std::abs(margin));
+      EXPECT_EQ(result.values()[0].correct, correct);
+    }
+  }
+}
+
+TEST_P(ChunkedSoftmaxTest, AFactorOfEachRowIsOnItsGradient) {
+  Vocabulary v;
+  const LossShape shape{v.rows, static_cast<int>(v.classes)};
+  const auto labels = array(v.labels);
+  const auto log_sums = zeros(static_cast<std::size_t>(v.rows));
+  Floats times;
+  for (std::int64_t r = 0; r < v.rows; ++r) times.push_back(static_cast<float>(r) - 3);
+  const auto factors = array(times);
+  const auto plain = array(v.columns(0, v.classes)), scaled = array(v.columns(0, v.classes));
+  SoftmaxArgs args{.shape = shape,
+                   .labels = labels.data(),
+                   .columns = v.classes,
+                   .logits = plain.data(),
+                   .log_sums = log_sums.data(),
+                   .scale = 0.5F,
+                   .gradient = plain.data()};
+  device().softmax_gradient(args);
+  args.logits = scaled.data();
+  args.gradient = scaled.data();
+  args.factors = factors.data();
+  device().softmax_gradient(args);
+  const Floats want = plain.values(), got = scaled.values();
+  for (std::size_t i = 0; i < want.size(); ++i)
+    ASSERT_EQ(got[i], want[i] * times[i / static_cast<std::size_t>(v.classes)]) << i;
 }
 
 TEST_P(ChunkedSoftmaxTest, NanReachesTheSum) {

@@ -92,7 +92,9 @@ TEST(Families, LlamasAreOfThePublishedSize) {
                                     {"llama-2-7b", 6'738'415'616L},
                                     {"phi3-mini", 3'821'079'552L},
                                     {"olmo2-1b", 1'484'916'736L},
-                                    {"granite3.1-2b", 2'533'531'648L}}) {
+                                    {"granite3.1-2b", 2'533'531'648L},
+                                    {"gemma3-270m", 268'098'176L},
+                                    {"gemma3-1b", 999'885'952L}}) {
     ModelConfig config = families().config(name);
     config.length = 16;
     EXPECT_EQ(parameters(*make_model(config)), count) << name;

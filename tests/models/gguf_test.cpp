@@ -96,7 +96,7 @@ class GgufModelTest : public TemporaryFolderTest, public testing::WithParamInter
 };
 INSTANTIATE_TEST_SUITE_P(, GgufModelTest,
                          testing::Values("llama_tiny", "qwen2_tiny", "qwen3_tiny", "llama_biased_tiny",
-                                         "phi3_tiny", "olmo2_tiny", "granite_tiny"),
+                                         "phi3_tiny", "olmo2_tiny", "granite_tiny", "gemma3_tiny"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(GgufModelTest, EveryTensorComesBack) {
@@ -119,6 +119,21 @@ TEST_P(GgufModelTest, EveryTensorComesBack) {
   EXPECT_EQ(a.logits({1, 2, 3}), b.logits({1, 2, 3}));
 }
 
+class GgufTest : public TemporaryFolderTest {};
+
+// llama.cpp multiplies by what it finds, transformers by 1 more than that.
+TEST_F(GgufTest, NormsOfAGemmaAreOneMore) {
+  const GgufModel &gemma = *find_gguf_model("gemma3_text"), &llama = *find_gguf_model("llama");
+  EXPECT_EQ(gguf_name(gemma, "model.layers.1.post_attention_layernorm.weight"),
+            "blk.1.post_attention_norm.weight");
+  EXPECT_EQ(gguf_name(gemma, "model.layers.1.pre_feedforward_layernorm.weight"), "blk.1.ffn_norm.weight");
+  for (const char* name : {"output_norm.weight", "blk.0.attn_q_norm.weight", "blk.1.ffn_norm.weight"}) {
+    EXPECT_EQ(shift_of(gemma, name), 1) << name;
+    EXPECT_EQ(shift_of(llama, name), 0) << name;
+  }
+  EXPECT_EQ(shift_of(gemma, "blk.0.attn_q.weight"), 0);
+}
+
 TEST_P(GgufModelTest, SizesAndSettingsComeBack) {
   const UnpackedGguf unpacked(packed(GetParam(), "f32"));
   const ModelConfig was = published_family(golden(GetParam())).published->read(golden(GetParam())),
@@ -128,8 +143,6 @@ TEST_P(GgufModelTest, SizesAndSettingsComeBack) {
   }
 }
 
-class GgufTest : public TemporaryFolderTest {};
-
 TEST_F(GgufTest, WhatLlamaCppDoesOtherwiseIsRefused) {
   const auto keys = [](const std::string& fixture) {
     const Json config = parse_json(read_text(golden(fixture) + "/config.json", 1 << 20));
@@ -137,6 +150,10 @@ TEST_F(GgufTest, WhatLlamaCppDoesOtherwiseIsRefused) {
   };
   EXPECT_NE(keys("mistral_tiny").find("hidden_act"), std::string::npos);
   EXPECT_NE(keys("smollm3_tiny").find("no_rope_layer_interval"), std::string::npos);
+  Json gemma = parse_json(read_text(golden("gemma3_tiny") + "/config.json", 1 << 20));
+  gemma["query_pre_attn_scalar"] = 10;
+  EXPECT_NE(said([&] { keys_of(gemma, *find_gguf_model("gemma3_text")); }).find("llama.cpp's it is 6"),
+            std::string::npos);
   EXPECT_NE(keys("gpt2_wide_tiny").find("\"relu\" has no GGUF"), std::string::npos);
 }
 

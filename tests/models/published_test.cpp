@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <fstream>
 #include <functional>
 
@@ -50,7 +51,7 @@ class Fixture : public TemporaryFolderTest, public testing::WithParamInterface<c
 INSTANTIATE_TEST_SUITE_P(, Fixture,
                          testing::Values("llama_tiny", "qwen2_tiny", "qwen3_tiny", "smollm3_tiny",
                                          "mistral_tiny", "llama_biased_tiny", "phi3_tiny", "olmo2_tiny",
-                                         "granite_tiny", "gpt2_wide_tiny"),
+                                         "granite_tiny", "gemma3_tiny", "gpt2_wide_tiny"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(Fixture, LogitsAreThoseOfTheirLibrary) {
@@ -162,6 +163,32 @@ TEST_F(PublishedTest, ScaledFrequenciesComeAndGo) {
       EXPECT_TRUE(again.value(setting) == config.value(setting)) << setting;
     }
   }
+}
+
+// A Gemma 3 of before version 5, whose rotary positions lie beside each other and whose layers are counted.
+TEST_F(PublishedTest, AnOlderGemma3IsTheSame) {
+  Json config = parse_json(read_text(golden("gemma3_tiny") + "/config.json", 1 << 20));
+  for (const char* key : {"rope_parameters", "layer_types", "_sliding_window_pattern"}) config.erase(key);
+  config["rope_theta"] = 1e4;
+  config["rope_local_base_freq"] = 100.0;
+  config["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 4.0}};
+  config["sliding_window_pattern"] = 2;
+  const std::string folder = changed("gemma3_tiny", "query_pre_attn_scalar", 6);
+  write_text(folder + "/config.json", config.dump());
+  const ModelConfig older = published_at(folder).read(folder),
+                    newer = published_at(folder).read(golden("gemma3_tiny"));
+  EXPECT_EQ(older.settings, newer.settings);
+  EXPECT_EQ(newer.integer("global_every"), 2);
+  EXPECT_EQ(newer.number("local_theta"), 100);
+  // The scale of its scores is another where it says so, and comes back.
+  const std::string other = changed("gemma3_tiny", "query_pre_attn_scalar", 10);
+  const ModelConfig scaled = published_at(other).read(other);
+  EXPECT_NEAR(scaled.number("attention_scale"), 1 / std::sqrt(10.0), 1e-12);
+  Imported model(published_at(other), scaled, other);
+  const StoredWeights stored(
+      save_checkpoint(path("c"), 0, scaled.name, model.memory, Buffers({}, model.device), {{"x", 1}}, 0));
+  published_at(other).save(stored, scaled, path("hf"), model.device);
+  EXPECT_EQ(parse_json(read_text(path("hf/config.json"), 1 << 20))["query_pre_attn_scalar"], 10);
 }
 
 // It begins behind the model's positions, which are all that there are here, and is kept for an export.
@@ -340,12 +367,13 @@ TEST_F(PublishedTest, WhatIsNoModelOfOursIsNamed) {
   expect_said(
       changed("llama_tiny", "model_type", "yolos"),
       ": is a yolos of transformers, which cannot be imported; there are resnet (torchvision), vit (timm), "
-      "gpt2, granite, llama, mistral, olmo2, phi3, qwen2, qwen3, smollm3, bert, camembert, distilbert, "
+      "gpt2, gemma3_text, granite, llama, mistral, olmo2, phi3, qwen2, qwen3, smollm3, bert, camembert, "
+      "distilbert, "
       "roberta, xlm-roberta, marian (transformers)");
   for (const auto& [type, why] :
        {std::pair{"mpnet", "a bias of relative positions, which is not here; the nearest is bert"},
         {"mixtral", "experts"},
-        {"gemma3_text", "1 + weight"}}) {
+        {"gemma2", "the nearest is gemma3_text"}}) {
     expect_said(changed("llama_tiny", "model_type", type), why);
   }
   fs::create_directories(path("bare"));
@@ -360,6 +388,12 @@ TEST_F(PublishedTest, WhatIsNoModelOfOursIsNamed) {
   expect_said(changed("llama_tiny", "partial_rotary_factor", 0.5), "partial_rotary_factor");
   expect_said(changed("smollm3_tiny", "no_rope_layers", {0, 1}), "no_rope_layers");
   expect_said(changed("smollm3_tiny", "no_rope_layer_interval", 3), "no_rope_layers");
+  expect_said(
+      changed("gemma3_tiny", "layer_types", {"full_attention", "full_attention", "sliding_attention"}),
+      "at equal distances");
+  expect_said(changed("gemma3_tiny", "final_logit_softcapping", 30.0), "final_logit_softcapping");
+  expect_said(changed("gemma3_tiny", "hidden_activation", "silu"), "hidden_activation");
+  expect_said(changed("gemma3_tiny", "sliding_window", nullptr), "has no sliding_window");
   expect_said(changed("llama_tiny", "quantization_config", {{"bits", 4}}), "quantization_config");
   expect_said(changed("llama_tiny", "num_hidden_layers", 3), "model.layers.2.input_layernorm.weight");
   expect_said(changed("llama_tiny", "vocab_size", -4), "vocab_size is -4, expected a whole number from 1");

@@ -197,12 +197,33 @@ void CpuDevice::softmax_gradient(const SoftmaxArgs& args) {
       } else {
         loops::sequences().softmax_gradient(columns, args.scale, args.log_sums[r], spread, values);
         if (label >= args.first && label < args.first + columns) values[label - args.first] -= wanted;
+        for (std::int64_t c = 0; c < columns && args.factors != nullptr; ++c) values[c] *= args.factors[r];
       }
       if (args.gradient == args.logits) continue;
       loops::elements().from_float(args.type, {.columns = columns}, values,
                                    bytes_at(args.gradient, r * columns * value_bytes(args.type)));
     }
   });
+}
+
+void CpuDevice::preference_loss(const PreferenceArgs& args) {
+  *args.result = {};
+  const auto log_probability = [&](std::int64_t begin, std::int64_t end) {
+    AnswerSum sum;
+    for (std::int64_t r = begin; r < end; ++r) sum.add(args.labels[r], args.state[r]);
+    return sum;
+  };
+  for (std::int64_t i = 0; i < args.count; ++i) {
+    const PreferencePair& pair = args.pairs[i];
+    const PreferenceTerms terms(args, pair.reference, log_probability(pair.chosen, pair.chosen_end),
+                                log_probability(pair.rejected, pair.rejected_end));
+    std::fill(args.factors + pair.chosen, args.factors + pair.chosen_end, terms.chosen);
+    std::fill(args.factors + pair.rejected, args.factors + pair.rejected_end, terms.rejected);
+    if (args.differences != nullptr) args.differences[i] = terms.difference;
+    args.result->sum += terms.loss;
+    args.result->correct += terms.margin > 0 ? 1 : 0;
+    args.result->margin += terms.margin;
+  }
 }
 
 }  // namespace lpmm::kernels

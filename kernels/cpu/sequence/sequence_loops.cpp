@@ -70,10 +70,10 @@ void normalize(const RowNormShape& shape, const RowNormForward& args) {
     });
     const auto inverse =
         static_cast<float>(1 / std::sqrt(static_cast<double>(square) * share + shape.epsilon));
-    const V factor = hn::Set(d32, inverse);
+    const V factor = hn::Set(d32, inverse), more = hn::Set(d32, shape.adds_one ? 1.0F : 0.0F);
     each(width, [&](auto at, std::int64_t i) HWY_ATTR {
       const V normal = hn::Mul(hn::Sub(at.load(x + i), center), factor);
-      V v = hn::Mul(normal, at.load(args.weight + i));
+      V v = hn::Mul(normal, hn::Add(at.load(args.weight + i), more));
       if constexpr (kCentred) v = hn::Add(v, at.load(args.bias + i));
       at.store(y + i, v);
     });
@@ -96,11 +96,12 @@ void norm_gradients(const RowNormShape& shape, const RowNormBackward& args) {
     const auto* dy = static_cast<const typename T::Cell*>(args.dy) + shape.at(r);
     auto* dx = static_cast<typename T::Cell*>(args.dx) + shape.at(r);
     const float m = kCentred ? args.mean[r] : 0.0F, inverse = args.inverse_deviation[r];
-    const V center = hn::Set(d32, m), factor = hn::Set(d32, inverse);
+    const V center = hn::Set(d32, m), factor = hn::Set(d32, inverse),
+            more = hn::Set(d32, shape.adds_one ? 1.0F : 0.0F);
     const auto normal = [&](auto at, std::int64_t i)
                             HWY_ATTR { return hn::Mul(hn::Sub(at.load(x + i), center), factor); };
     const auto g = [&](auto at, std::int64_t i)
-                       HWY_ATTR { return hn::Mul(at.load(dy + i), at.load(args.weight + i)); };
+                       HWY_ATTR { return hn::Mul(at.load(dy + i), hn::Add(at.load(args.weight + i), more)); };
     float mean_g = 0;
     if constexpr (kCentred) mean_g = share * sum_of(width, g);
     const float mean_gn = share * sum_of(width, [&](auto at, std::int64_t i)

@@ -213,12 +213,45 @@ struct SoftmaxGradient {
   float scale, spread, wanted;  // of all columns, and of the label's
   const float* log_sums;
   const std::int32_t* labels;
+  const float* factors;
   LPMM_HD float operator()(const Place& at, float logit) const {
     if (labels[at.row] < 0) return 0.0F;
-    const float p = product(scale, std::exp(logit - log_sums[at.row])) - spread;
-    return labels[at.row] == first + at.column ? p - wanted : p;
+    const float p = product(scale, std::exp(logit - log_sums[at.row])) - spread,
+                g = labels[at.row] == first + at.column ? p - wanted : p;
+    return factors == nullptr ? g : product(g, factors[at.row]);
   }
 };
+
+// A warp for each pair, in turn.
+__global__ void __launch_bounds__(kLossThreads) prefer(PreferenceArgs args) {
+  begin_kernel();
+  double loss = 0, margin = 0;  // of the first lanes
+  std::int64_t correct = 0;
+  const auto log_probability = [&](std::int64_t begin, std::int64_t end) {
+    AnswerSum sum;
+    for (std::int64_t r = begin + lane_of_warp(); r < end; r += kWarp) sum.add(args.labels[r], args.state[r]);
+    return AnswerSum{warp_sum(sum.sum), warp_sum(sum.labels)};
+  };
+  const auto fill = [&](std::int64_t begin, std::int64_t end, float factor) {
+    for (std::int64_t r = begin + lane_of_warp(); r < end; r += kWarp) args.factors[r] = factor;
+  };
+  for (std::int64_t i = threadIdx.x / kWarp; i < args.count; i += kLossThreads / kWarp) {
+    const PreferencePair pair = args.pairs[i];
+    const PreferenceTerms terms(args, pair.reference, log_probability(pair.chosen, pair.chosen_end),
+                                log_probability(pair.rejected, pair.rejected_end));
+    fill(pair.chosen, pair.chosen_end, terms.chosen);
+    fill(pair.rejected, pair.rejected_end, terms.rejected);
+    if (lane_of_warp() != 0) continue;
+    if (args.differences != nullptr) args.differences[i] = terms.difference;
+    loss += terms.loss;
+    margin += terms.margin;
+    correct += terms.margin > 0 ? 1 : 0;
+  }
+  finish_loss(margin, 0, args.result);
+  if (threadIdx.x == 0) args.result->margin = args.result->sum;
+  __syncthreads();
+  finish_loss(loss, correct, args.result);
+}
 
 }  // namespace
 
@@ -265,10 +298,14 @@ void CudaDevice::softmax_gradient(const SoftmaxArgs& args) {
   const float spread = args.scale * static_cast<float>(s.smoothing / s.classes),
               wanted = s.smoothing > 0 ? args.scale * static_cast<float>(1 - s.smoothing) : args.scale;
   with_type(args.type, [&]<class Cell>(Cell*) {
-    map_matrix(stream(), s.rows, args.columns,
-               SoftmaxGradient{args.first, args.scale, spread, wanted, args.log_sums, args.labels},
-               static_cast<Cell*>(args.gradient), false, static_cast<const float*>(args.logits));
+    map_matrix(
+        stream(), s.rows, args.columns,
+        SoftmaxGradient{args.first, args.scale, spread, wanted, args.log_sums, args.labels, args.factors},
+        static_cast<Cell*>(args.gradient), false, static_cast<const float*>(args.logits));
   });
+}
+void CudaDevice::preference_loss(const PreferenceArgs& args) {
+  launch(prefer, 1, kLossThreads, kLossShared, stream(), args);
 }
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

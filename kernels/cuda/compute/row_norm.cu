@@ -80,13 +80,14 @@ __global__ void normalize_rows(RowNormShape s, RowNormForward args, bool is_vect
     const float d = of.v[i] - center;
     return d * d;
   });
+  const float more = s.adds_one ? 1.0F : 0.0F;
   const double variance = static_cast<double>(squares) * share;
   const auto inverse = static_cast<float>(1 / std::sqrt(variance + s.epsilon));
   values.each([&](const Piece& piece, const Values& of) {
     const Values w = piece.load(args.weight), b = s.is_centred ? piece.load(args.bias) : Values{};
     Values out;
     for (int i = 0; i < kVector; ++i) {
-      const float v = (of.v[i] - center) * inverse * w.v[i];
+      const float v = (of.v[i] - center) * inverse * (w.v[i] + more);
       out.v[i] = s.is_centred ? v + b.v[i] : v;
     }
     piece.store(y, out);
@@ -107,7 +108,8 @@ __global__ void __launch_bounds__(kRowThreads, 3)
   const std::int64_t row = row_of_warp();
   if (row >= s.rows) return;
   const float share = 1.0F / static_cast<float>(s.width);
-  const float center = s.is_centred ? args.mean[row] : 0.0F, inverse = args.inverse_deviation[row];
+  const float center = s.is_centred ? args.mean[row] : 0.0F, inverse = args.inverse_deviation[row],
+              more = s.adds_one ? 1.0F : 0.0F;
   x += s.at(row);
   dy += s.at(row);
   dx += s.at(row);
@@ -121,7 +123,7 @@ __global__ void __launch_bounds__(kRowThreads, 3)
       LPMM_UNROLL
       for (int i = 0; i < kVector; ++i) {
         n.v[i] = piece.has(i) ? (n.v[i] - center) * inverse : 0.0F;
-        g.v[i] *= weight.v[i];
+        g.v[i] *= weight.v[i] + more;
       }
       body(piece, old, n, g);
     });

@@ -121,13 +121,15 @@ Value add_norms(ProgramBuilder& b, std::vector<Norm> norms, Value x) {
   return b.add_op(std::move(op), {x}, b.add_value(x.height, x.width, x.channels), {x.id}, saved);
 }
 
-int norm_weight(ProgramBuilder& b, const std::string& name, int width) {
-  return b.add_tensor(name + ".weight", {width}, {InitialKind::kConstant, 1});
+int norm_weight(ProgramBuilder& b, const std::string& name, const kernels::RowNormShape& shape) {
+  return b.add_tensor(name + ".weight", {shape.width}, {InitialKind::kConstant, shape.adds_one ? 0.0 : 1.0});
 }
 
-Value row_norm(ProgramBuilder& b, const std::string& name, Value x, double epsilon, bool is_centred) {
+Value row_norm(ProgramBuilder& b, const std::string& name, Value x, double epsilon, bool is_centred,
+               NormWeight kind) {
   Norm norm{.shape = {b.rows(x), x.channels, b.compute(), epsilon, is_centred}};
-  norm.weight = norm_weight(b, name, x.channels);
+  norm.shape.adds_one = kind == NormWeight::kAboveOne;
+  norm.weight = norm_weight(b, name, norm.shape);
   if (is_centred) norm.bias = b.add_tensor(name + ".bias", {x.channels}, {InitialKind::kConstant, 0});
   return add_norms(b, {norm}, x);
 }
@@ -135,21 +137,22 @@ Value row_norm(ProgramBuilder& b, const std::string& name, Value x, double epsil
 }  // namespace
 
 Value layer_norm(ProgramBuilder& b, const std::string& name, Value x, double epsilon) {
-  return row_norm(b, name, x, epsilon, true);
+  return row_norm(b, name, x, epsilon, true, NormWeight::kFactor);
 }
 
-Value rms_norm(ProgramBuilder& b, const std::string& name, Value x, double epsilon) {
-  return row_norm(b, name, x, epsilon, false);
+Value rms_norm(ProgramBuilder& b, const std::string& name, Value x, double epsilon, NormWeight kind) {
+  return row_norm(b, name, x, epsilon, false, kind);
 }
 
-Value head_norms(ProgramBuilder& b, const std::vector<HeadNorm>& norms, Value x, double epsilon) {
+Value head_norms(ProgramBuilder& b, const std::vector<HeadNorm>& norms, Value x, double epsilon,
+                 NormWeight kind) {
   std::vector<Norm> list;
   std::int64_t first = 0;
   for (const HeadNorm& norm : norms) {
-    list.push_back(
-        {.shape = {norm.heads * b.rows(x), norm.width, b.compute(), epsilon, false, norm.heads, x.channels},
-         .weight = norm_weight(b, norm.name, norm.width),
-         .first = first});
+    list.push_back({.shape = {norm.heads * b.rows(x), norm.width, b.compute(), epsilon, false, norm.heads,
+                              x.channels, kind == NormWeight::kAboveOne},
+                    .first = first});
+    list.back().weight = norm_weight(b, norm.name, list.back().shape);
     first += std::int64_t{norm.heads} * norm.width;
   }
   return add_norms(b, std::move(list), x);

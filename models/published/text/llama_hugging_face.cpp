@@ -14,6 +14,7 @@
 #include "models/published/published.h"
 #include "models/published/sentences.h"
 #include "models/published/table.h"
+#include "models/published/text/gemma3.h"
 
 namespace lpmm {
 namespace {
@@ -43,11 +44,14 @@ struct Kind {
 constexpr Kind kLlama{"llama", "Llama", true, true}, kQwen2{"qwen2", "Qwen2"}, kQwen3{"qwen3", "Qwen3", true},
     kSmol{"smollm3", "SmolLM3", true, true, 128004}, kMistral{"mistral", "Mistral"},
     kPhi3{"phi3", "Phi3", false, false, 32000}, kOlmo2{"olmo2", "Olmo2", true, false, 1},
-    kGranite{"granite", "Granite", true, true};
-constexpr const Kind* kKinds[] = {&kLlama, &kQwen2, &kQwen3, &kSmol, &kMistral, &kPhi3, &kOlmo2, &kGranite};
+    kGranite{"granite", "Granite", true, true}, kGemma3{"gemma3_text", "Gemma3", true, false, 0};
+constexpr const Kind* kKinds[] = {&kLlama, &kQwen2, &kQwen3,   &kSmol,  &kMistral,
+                                  &kPhi3,  &kOlmo2, &kGranite, &kGemma3};
 constexpr std::string_view kRopeLayers = "no_rope_layers", kEvery = "no_rope_layer_interval";
-constexpr std::string_view kWindow = "sliding_window", kActivation = "hidden_act",
-                           kGeglu = "gelu_pytorch_tanh";
+constexpr std::string_view kWindow = "sliding_window", kGeglu = "gelu_pytorch_tanh";
+std::string_view activation_of(const Kind& kind) {
+  return &kind == &kGemma3 ? "hidden_activation" : "hidden_act";
+}
 constexpr std::string_view kAttentionBias = "attention_bias", kMlpBias = "mlp_bias";
 // Granite's factors, what a model without them has, and our settings; its logits are divided.
 struct Factor {
@@ -157,6 +161,7 @@ void read_kind(const PublishedConfig& config, const Kind& kind, ModelConfig& mod
   model.set("norms_after", &kind == &kOlmo2);
   model.set("window", window_of(config, kind));
   if (&kind == &kSmol) read_nope(config, model);
+  if (&kind == &kGemma3) read_gemma(config, model);
   if (&kind != &kGranite) return;
   for (const Factor& factor : kFactors) model.set(factor.ours, config.positive(factor.theirs, 1));
   if (model.has(kOurLogits)) model.set(kOurLogits, 1 / config.positive(kLogits, 1));
@@ -165,7 +170,8 @@ void read_kind(const PublishedConfig& config, const Kind& kind, ModelConfig& mod
 // A model of that family.
 ModelConfig read_sizes(const std::string& path, const char* family) {
   const Kind& kind = *llama_at(path);
-  const PublishedConfig config(PublishedConfig::beside(path));
+  const PublishedConfig config = with_flat_rotary(PublishedConfig(PublishedConfig::beside(path)));
+  const std::string activation(activation_of(kind));
   ModelConfig model = families().config(family);
   const std::int64_t heads = config.size("num_attention_heads");
   model.set("layers", config.size("num_hidden_layers"));
@@ -179,14 +185,13 @@ ModelConfig read_sizes(const std::string& path, const char* family) {
   model.set("epsilon", config.positive("rms_norm_eps", 1e-6));
   if (model.has("tied")) model.set("tied", config.flag("tie_word_embeddings", false));
   read_kind(config, kind, model);
-  model.set("geglu", config.text(kActivation) == kGeglu);
-  config.expect(kActivation, {"silu", "swish", kGeglu});
+  model.set("geglu", config.text(activation) == kGeglu);
+  config.expect(activation,
+                &kind == &kGemma3 ? std::vector<Json>{kGeglu} : std::vector<Json>{"silu", "swish", kGeglu});
   config.expect("partial_rotary_factor", {1.0});
   config.expect("use_sliding_window", {false});
-  if (config.text("model_type") != kMistral.type) {
-    const Json all_see_all(static_cast<std::size_t>(model.integer("layers")), "full_attention");
-    config.expect("layer_types", {nullptr, all_see_all});
-  }
+  if (&kind != &kMistral && &kind != &kGemma3)
+    config.expect("layer_types", {nullptr, layer_types(model.integer("layers"), 1)});
   config.expect("quantization_config", {nullptr});
   read_rotary(config, model);
   return model;
@@ -276,6 +281,7 @@ Json rotary_of(const ModelConfig& model, const PublishedFacts& facts, std::strin
 
 // The kind to export a model as, from what its layers have; `came_as`: the model_type that it came with.
 const Kind& kind_for(const ModelConfig& m, std::string_view came_as) {
+  if (m.flag("norms_around")) return kGemma3;
   const bool is_scaled = m.number("embedding_scale") != 1 || m.number("residual_scale") != 1 ||
                          m.number("attention_scale") != 0 || (m.has(kOurLogits) && m.number(kOurLogits) != 1);
   if (is_scaled) return kGranite;
@@ -295,10 +301,11 @@ void add_kind(const ModelConfig& m, const Kind& kind, Json& written) {
     written[kEvery] = nope_every;
     written[kRopeLayers] = rope_layers(m.integer("layers"), nope_every);
   }
-  if (&kind == &kSmol || &kind == &kPhi3 || &kind == &kOlmo2)
+  if (&kind == &kSmol || &kind == &kPhi3 || &kind == &kOlmo2 || &kind == &kGemma3)
     written["pad_token_id"] = nullptr;  // else one beyond small vocabularies
   const int window = m.integer("window");
   if (window > 0 || &kind == &kMistral) written[kWindow] = window > 0 ? Json(window) : Json();
+  if (&kind == &kGemma3) add_gemma(m, written);
   if (&kind != &kGranite) return;
   for (const Factor& factor : kFactors) written[factor.theirs] = m.number(factor.ours);
   if (m.has(kOurLogits)) written[kLogits] = 1 / m.number(kOurLogits);
@@ -329,7 +336,7 @@ Json sizes_of(const WeightSource& weights, const ModelConfig& m, const Kind& kin
                   {"rope_theta", m.number("theta")},
                   {"rope_scaling", rotary_of(m, weights.facts(), kind.type)},
                   {"rms_norm_eps", m.number("epsilon")},
-                  {kActivation, m.flag("geglu") ? kGeglu : "silu"},
+                  {std::string(activation_of(kind)), m.flag("geglu") ? kGeglu : "silu"},
                   {kBeginToken, nullptr},  // else transformers takes 1 and 2
                   {kEndToken, nullptr},
                   {"torch_dtype", "float32"}};
@@ -363,8 +370,8 @@ void save_llama_sentences(const WeightSource& weights, const ModelConfig& config
   Json written = sizes_of(weights, m, kind);
   const int pad = m.integer("pad_token");
   written[kPadToken] = pad >= 0 ? Json(pad) : Json();
-  written["architectures"] = {
-      fmt::format("{}{}", kind.architecture, m.classes > 0 ? "ForSequenceClassification" : "Model")};
+  written["architectures"] = {fmt::format("{}{}{}", kind.architecture, &kind == &kGemma3 ? "Text" : "",
+                                          m.classes > 0 ? "ForSequenceClassification" : "Model")};
   PublishedLayout layout = kSentenceLayout;
   if (m.classes > 0) {
     add_head(weights.facts(), m, written);
@@ -378,7 +385,7 @@ void save_llama_sentences(const WeightSource& weights, const ModelConfig& config
 const Published& llama_hugging_face() {
   static constexpr Published kPublished{
       .by = "transformers",
-      .kinds = "granite, llama, mistral, olmo2, phi3, qwen2, qwen3, smollm3",
+      .kinds = "gemma3_text, granite, llama, mistral, olmo2, phi3, qwen2, qwen3, smollm3",
       .tokenizer = {},
       .is_at = is_llama,
       .read = read_llama,

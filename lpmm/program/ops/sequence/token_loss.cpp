@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/sequence.h"
+#include "lpmm/base/error.h"
 #include "lpmm/memory/device_memory.h"
 #include "lpmm/program/ops/sequence/row_lists.h"
 #include "lpmm/program/panelled_weight.h"
@@ -33,6 +34,7 @@ class TokenLossOp : public Op {
         bias_(bias),
         smoothing_(config.smoothing),
         may_lack_(config.may_lack),
+        preferences_(config.preferences),
         weight_(weight.tensor, compute, vocabulary, width, sizes.weights,
                 std::max<std::int64_t>(64, sizes.logits / rows), sizes.columns) {}
 
@@ -69,10 +71,11 @@ class TokenLossOp : public Op {
       multiply(run, data(run, inputs[0]), rows, first, columns, f.panel, f.logits, f.matmul);
       args.first = first;
       args.columns = columns;
-      hand_out_panel(run, first, columns, f.logits);
+      if (!compares()) hand_out_panel(run, first, columns, f.logits);
       device.softmax_scan(args);
     });
     device.softmax_finish(args);
+    if (compares()) compare(run, f, labels);
   }
 
   void backward(RunState& run) const override {
@@ -140,8 +143,38 @@ class TokenLossOp : public Op {
     std::byte* panel;
     Logits logits;
     kernels::SoftmaxRow* state;
-    std::byte *labels, *matmul;
+    std::byte *labels, *matmul, *pairs;
+    double* differences;
   };
+  bool compares() const { return preferences_.beta > 0; }
+  // What a loss of pairs keeps for backward, behind the sums of logits.
+  float* factors(const RunState& run) const {
+    return compares() ? reinterpret_cast<float*>(saved_data(run)) + rows_ : nullptr;
+  }
+  // Two rows at least are a pair's.
+  std::int64_t most_pairs() const { return compares() ? rows_ / 2 : 0; }
+  // The loss of pairs, in place of that of labels.
+  void compare(RunState& run, const Forward& f, const std::int32_t* labels) const {
+    Device& device = run.device;
+    const std::vector<kernels::PreferencePair>& pairs = run.batch.preferences;
+    run.labels = std::ssize(pairs);
+    if (run.labels > most_pairs()) throw RunError("a batch has more pairs than half of its rows");
+    device.preference_loss({.count = run.labels,
+                            .pairs = on_device(device, pairs.data(), run.labels, f.pairs),
+                            .beta = preferences_.beta,
+                            .smoothing = preferences_.smoothing,
+                            .is_mean = preferences_.is_mean,
+                            .labels = labels,
+                            .state = f.state,
+                            .factors = factors(run),
+                            .differences = f.differences,
+                            .result = run.loss});
+    if (run.outputs == nullptr) return;
+    std::vector<double> differences(pairs.size());
+    device.download(differences.data(), f.differences, 8 * run.labels);
+    run.outputs->resize(pairs.size());
+    std::ranges::transform(differences, run.outputs->begin(), [](double d) { return static_cast<float>(d); });
+  }
   struct Backward {
     std::byte* panel;
     Logits logits;
@@ -179,7 +212,8 @@ class TokenLossOp : public Op {
                                .log_sums = reinterpret_cast<float*>(saved_data(run)),
                                .scale = scale_of(run),
                                .type = plan->compute,
-                               .gradient = b.logit_gradients});
+                               .gradient = b.logit_gradients,
+                               .factors = factors(run)});
       body(first, columns, panel);
     });
   }
@@ -253,10 +287,14 @@ class TokenLossOp : public Op {
   }
   std::int64_t bias_floats() const { return bias_ >= 0 ? weight_.rows() : 0; }
   Forward lay_out_forward(Pieces& p) const {
-    return {p.take(weight_.panel_bytes()), logits_room(p),
+    return {p.take(weight_.panel_bytes()),
+            logits_room(p),
             reinterpret_cast<kernels::SoftmaxRow*>(
                 p.take(rows_ * static_cast<std::int64_t>(sizeof(kernels::SoftmaxRow)))),
-            p.take(room_on(*plan->device, 4 * rows_)), p.take(weight_.matmul_bytes(rows_, *plan->device))};
+            p.take(room_on(*plan->device, 4 * rows_)),
+            p.take(weight_.matmul_bytes(rows_, *plan->device)),
+            p.take(room_on(*plan->device, most_pairs() * std::int64_t{sizeof(kernels::PreferencePair)})),
+            reinterpret_cast<double*>(p.take(8 * most_pairs()))};
   }
   Backward lay_out_backward(Pieces& p) const {
     std::byte* panel = p.take(weight_.panel_bytes());
@@ -300,6 +338,7 @@ class TokenLossOp : public Op {
   int bias_;
   double smoothing_;
   bool may_lack_;
+  PreferenceLoss preferences_;
   PanelledWeight weight_;
 };
 
@@ -310,7 +349,7 @@ void add_loss(ProgramBuilder& b, Value x, int tensor, const TokenLossConfig& con
   auto op = std::make_unique<TokenLossOp>(b.rows(x), b.compute(), x.width, x.channels, vocabulary,
                                           b.use(tensor), bias, config, b.panel_sizes());
   if (b.gather(tensor)) op->gathers = tensor;
-  b.add_op(std::move(op), {x}, {}, {x.id}, 4 * b.rows(x));
+  b.add_op(std::move(op), {x}, {}, {x.id}, (config.preferences.beta > 0 ? 8 : 4) * b.rows(x));
 }
 
 }  // namespace

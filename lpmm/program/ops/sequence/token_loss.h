@@ -4,6 +4,7 @@
 #include <string>
 
 #include "lpmm/program/builder.h"
+#include "lpmm/program/model_config.h"
 
 namespace lpmm {
 
@@ -13,6 +14,10 @@ struct TokenLossConfig {
   // Negative labels count for nothing. The mean is over those that count in all microbatches of a step
   // (Batch::step_labels).
   bool may_lack = false;
+  // Of pairs of documents (Batch::preferences), where beta is above 0: the mean over those in all
+  // microbatches of a step (Batch::step_labels). What it hands out are differences of their
+  // log-probabilities.
+  PreferenceLoss preferences = {};
 };
 
 // Mean over the tokens of the cross-entropy of their labels under logits = x times the transpose of
