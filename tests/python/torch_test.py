@@ -212,6 +212,11 @@ def test_other_types_are_refused(dtype):
         lpmm.AdamW([torch.nn.Parameter(torch.zeros(3, dtype=dtype))])
 
 
+def test_other_devices_are_refused():
+    with pytest.raises(RuntimeError, match="lies on meta"):
+        lpmm.AdamW([torch.nn.Parameter(torch.zeros(3, device="meta"))])
+
+
 def test_sparse_gradients_are_refused():
     table = torch.nn.Embedding(10, 8, sparse=True)
     optimizer = lpmm.AdamW(table.parameters())

@@ -20,6 +20,14 @@ def check_type(x, what):
         raise ValueError(f"{what} is of type {x.dtype}, but lpmm computes in fp32: use float32, bfloat16 or float16")
 
 
+def check_alone():
+    """Gradients of several processes are averaged after backward, and what is folded or applied inside of it would be left out."""
+    of = torch.distributed
+    if of.is_available() and of.is_initialized() and of.get_world_size() > 1:
+        raise RuntimeError(f"{of.get_world_size()} processes train, whose gradients are averaged before they are packed or applied: "
+                           "leave fold_gradients() and pack() out, and take lpmm's optimizer alone")
+
+
 def readable(x):
     """x where it lies, if kernels can read it there; else a copy in a type and order that they can."""
     return (x if x.dtype in TYPES else x.float()).contiguous()
@@ -82,6 +90,7 @@ class PackedGradient(torch.Tensor):
         """Adds values from an element on; those up to the last one complete a gradient."""
         if self.scale == 0:
             self.zero_()
+        check_alone()
         check_type(g, "a gradient")
         g = readable(g)
         self.squares += _lpmm.fold(self.plan, *self.memory.addresses, first, g.numel(), g.data_ptr(), g.dtype == torch.bfloat16,
@@ -186,6 +195,7 @@ class AppliedGradient(PackedGradient):
         return PackedGradient.__new__(cls, p, None, 0, 0)
 
     def fold(self, g, first=0):
+        check_alone()
         self.apply(g)
 
     def _is_gone(self, *_):

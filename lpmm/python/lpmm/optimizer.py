@@ -8,7 +8,7 @@ import torch
 
 from . import _lpmm
 from .gradients import (ACCUMULATOR, BF16_NEAREST, COMPENSATION, FP32, PARAMETER, PLANNED, TYPES, AppliedGradient, Memory, PackedGradient,
-                        check_type, readable)
+                        check_alone, check_type, readable)
 from .parameters import PackedParameter
 
 _OWN = ("preset", "specs", "min_elements", "kind")  # keys of a group that say how its tensors are stored
@@ -144,7 +144,8 @@ class Optimizer(torch.optim.Optimizer):
             if of is not group:
                 continue
             if hasattr(p, "to_local"):
-                raise ValueError(f"parameter {ordinal} is a DTensor; lpmm's optimizers take whole tensors")
+                raise ValueError(f"parameter {ordinal} is a DTensor; lpmm's optimizers take whole tensors: of several processes, "
+                                 "DistributedDataParallel's")
             check_type(p, f"parameter {ordinal}")
             self._slot(p, group, ordinal)
         if self._folding:
@@ -260,6 +261,7 @@ class Optimizer(torch.optim.Optimizer):
         accumulator="none": nothing is kept; each gradient updates its parameter inside of backward. For one backward a step,
         without clipping, and not with lpmm.pack. skipped_steps counts tensors then.
         """
+        check_alone()
         if accumulator not in (None, "none"):
             raise ValueError(f'accumulator is {accumulator!r}, but must be "none" or left out; specs={{"accumulator": ...}} says how '
                              "sums are stored")

@@ -6,7 +6,7 @@ import weakref
 import torch
 
 from . import _lpmm
-from .gradients import PARAMETER, Memory, PackedGradient, check_type, readable
+from .gradients import PARAMETER, Memory, PackedGradient, check_alone, check_type
 
 _PANEL = 1 << 22  # elements of a weight that exist at once
 
@@ -312,6 +312,7 @@ def pack(model, optimizer):
     Which of them, and how, is the optimizer's preset and specs; weights that it does not train stay. Returns the names of
     the packed ones. Tied weights stay tied.
     """
+    check_alone()
     if optimizer._folding == "none":
         raise ValueError('accumulator="none" takes no packed weights: their gradients come in parts')
     places = {id(p): (n, group) for n, group, p in optimizer._places()}
