@@ -1,8 +1,7 @@
-// lpmm's packed kernels for Python. Arrays come by DLPack; a framework's tensors come as addresses, because
-// one that requires gradients has no DLPack, and numpy knows no bf16. Whoever passes an address keeps the
-// tensor until the call returns, and has checked type, size and layout (lpmm/python/lpmm/).
+// lpmm's packed kernels for Python. Arrays and tensors come as addresses, because a tensor that requires
+// gradients has no DLPack, and numpy knows no bf16. Whoever passes an address keeps the memory until the call
+// returns, and has checked type, size and layout (lpmm/python/lpmm/).
 #include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -136,6 +135,12 @@ struct Plan {
     check_model_memory({&info, 1}, policy, config, 1);
     roles = plan_tensor(policy, config, info);
   }
+  // A parameter by itself, whose spec is fitted to its shape.
+  Plan(const std::string& spec, std::vector<std::int64_t> shape) : info{"a tensor", std::move(shape)} {
+    if (info.elements() > kMostElements)
+      throw UsageError("an array has more than 2^35 elements; quantize parts of it");
+    roles[Role::kParameter] = {fit_spec(parse_spec(spec), info.traits()), nullptr, nullptr, info.elements()};
+  }
   static TensorKind kind_of(const std::string& kind) {
     if (kind == "hidden") return TensorKind::kHidden;
     if (kind == "embedding") return TensorKind::kEmbedding;
@@ -254,11 +259,14 @@ class Updates {
   std::vector<kernels::TensorUpdate> updates_;
 };
 
-// accumulator += scale * gradient, from an element on. `number` counts the gradients of a tensor in a step.
-// False: something is not finite, and the sum is lost.
-bool fold(const Plan& plan, Address codes, Address steps, std::int64_t first, std::int64_t count,
-          Address gradient, bool is_bf16, double scale, std::uint64_t seed, std::uint32_t ordinal,
-          std::uint32_t step, std::uint32_t number) {
+// accumulator += scale * gradient, from an element on. `number` counts the gradients of a tensor in a step;
+// the first finds the accumulator empty. Returns by how much this raises the sum of squares, or NaN where
+// something is not finite and the sum is lost. What is stored has a rounding error of mean 0, which the
+// square of the stored sum has too, and makes too large. The gradient does not know that error. So what a sum
+// gains from a gradient, before it is rounded, is right on average, and so is the sum of the gains.
+double fold(const Plan& plan, Address codes, Address steps, std::int64_t first, std::int64_t count,
+            Address gradient, bool is_bf16, double scale, std::uint64_t seed, std::uint32_t ordinal,
+            std::uint32_t step, std::uint32_t number) {
   kernels::Fold f;
   f.accumulator = plan.view(Role::kAccumulator, codes, steps);
   f.first = first;
@@ -266,17 +274,18 @@ bool fold(const Plan& plan, Address codes, Address steps, std::int64_t first, st
   f.gradient.count = count;
   f.gradient.type = is_bf16 ? ValueType::kBf16 : ValueType::kFp32;
   f.args.scale = static_cast<float>(scale);
+  f.args.want_square_sum = true;
   constexpr std::uint32_t kMost = kMostMicrobatches;
   f.args.noise = {seed, ordinal, step, noise_stream(Role::kAccumulator, number % kMost, number / kMost)};
   kernels::FoldResult result;
   f.result = &result;
+  double before = 0;
   const nb::gil_scoped_release release;
-  if (count < kSmall) {
-    one_thread().fold({&f, 1});
-  } else {
-    device()->fold({&f, 1});
-  }
-  return result.finite;
+  const std::shared_ptr<CpuPackedDevice> all = device();
+  CpuPackedDevice& on = count < kSmall ? one_thread() : *all;
+  if (number > 0) on.square_sum(f.accumulator, first, count, &before);
+  on.fold({&f, 1});
+  return result.finite ? result.square_sum - before : std::nan("");
 }
 
 void clear(const Plan& plan, Address codes, Address steps) {
@@ -304,17 +313,17 @@ void decode_rows(const Plan& plan, Address codes, Address steps, std::int64_t wi
                         reinterpret_cast<const std::int32_t*>(rows), count, reinterpret_cast<float*>(out));
 }
 
-// Of fp32 values, a whole role, with the noise of step 0; `nearest` rounds without. False: one is not
+// Of fp32 values, a whole role, with the noise of a step; `nearest` rounds without. False: one is not
 // storable.
 bool encode(const Plan& plan, int role, Address codes, Address steps, Address values, bool nearest,
-            std::uint64_t seed, std::uint32_t ordinal) {
+            std::uint64_t seed, std::uint32_t ordinal, std::uint32_t step) {
   const auto r = static_cast<Role>(role);
   kernels::RoleView to = plan.view(r, codes, steps);
   if (nearest) to.codec.rounding = Rounding::kNearest;
   bool storable = true;
   const nb::gil_scoped_release release;
   device()->encode(to, 0, to.elements, reinterpret_cast<const float*>(values),
-                   {seed, ordinal, 0, noise_stream(r)}, &storable);
+                   {seed, ordinal, step, noise_stream(r)}, &storable);
   return storable;
 }
 
@@ -330,75 +339,6 @@ bool assign(const Plan& plan, Address codes, Address steps, Address compensation
   const nb::gil_scoped_release release;
   device()->update({&update, 1});
   return storable;
-}
-
-// ---- arrays --------------------------------------------------------------------------------------------------------
-using Floats = nb::ndarray<const float, nb::c_contig, nb::device::cpu>;
-using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-template <class T>
-nb::ndarray<nb::numpy, T> array(const std::vector<std::size_t>& shape) {
-  std::size_t bytes = sizeof(T);
-  for (const std::size_t n : shape) bytes *= n;
-  std::byte* data = kernels::cpu::allocate(static_cast<std::int64_t>(std::max<std::size_t>(bytes, 1)));
-  if (data == nullptr) throw std::bad_alloc();
-  struct Owned {
-    std::byte* data;
-    std::int64_t bytes;
-  };
-  const nb::capsule owner(new Owned{data, static_cast<std::int64_t>(std::max<std::size_t>(bytes, 1))},
-                          [](void* p) noexcept {
-                            const std::unique_ptr<Owned> owned(static_cast<Owned*>(p));
-                            kernels::cpu::release(owned->data, owned->bytes);
-                          });
-  return nb::ndarray<nb::numpy, T>(reinterpret_cast<T*>(data), shape.size(), shape.data(), owner);
-}
-
-// A tensor by itself: a spec fitted to its shape.
-kernels::RoleView alone(const std::string& spec, const std::vector<std::int64_t>& shape) {
-  const TensorInfo info{"x", shape};
-  if (info.elements() > kMostElements)
-    throw UsageError("an array has more than 2^35 elements; quantize parts of it");
-  return {fit_spec(parse_spec(spec), info.traits()), nullptr, nullptr, info.elements()};
-}
-
-nb::tuple quantize(const Floats& x, const std::string& spec, std::uint64_t seed, std::uint32_t tensor,
-                   std::uint32_t step) {
-  std::vector<std::int64_t> shape;
-  for (std::size_t i = 0; i < x.ndim(); ++i) shape.push_back(static_cast<std::int64_t>(x.shape(i)));
-  kernels::RoleView to = alone(spec, shape);
-  auto codes = array<std::uint8_t>({static_cast<std::size_t>(code_bytes(to.codec.format, to.elements))});
-  auto steps = array<std::uint8_t>({static_cast<std::size_t>(step_bytes(to.codec, to.elements))});
-  to.codes = codes.data();
-  to.steps = reinterpret_cast<std::uint16_t*>(steps.data());
-  bool storable = true;
-  {
-    const nb::gil_scoped_release release;
-    device()->encode(to, 0, to.elements, x.data(), {seed, tensor, step, noise_stream(Role::kParameter)},
-                     &storable);
-  }
-  if (!storable)
-    throw UsageError("a value is NaN, infinite, or above 2^120, or has a sign that the format lacks");
-  return nb::make_tuple(codes, steps);
-}
-
-nb::ndarray<nb::numpy, float> dequantize(const Bytes& codes, const Bytes& steps, const std::string& spec,
-                                         const std::vector<std::int64_t>& shape) {
-  kernels::RoleView from = alone(spec, shape);
-  const auto check = [&](std::string_view what, std::size_t has, std::int64_t wanted) {
-    if (static_cast<std::int64_t>(has) == wanted) return;
-    throw UsageError(std::string(what) + " has " + std::to_string(has) + " bytes, but " + spec +
-                     " of this shape has " + std::to_string(wanted));
-  };
-  check("codes", codes.size(), code_bytes(from.codec.format, from.elements));
-  check("steps", steps.size(), step_bytes(from.codec, from.elements));
-  const std::vector<std::size_t> extents(shape.begin(), shape.end());
-  auto out = array<float>(extents);
-  from.codes = const_cast<std::uint8_t*>(codes.data());
-  from.steps = reinterpret_cast<std::uint16_t*>(const_cast<std::uint8_t*>(steps.data()));
-  const nb::gil_scoped_release release;
-  device()->decode(from, 0, from.elements, out.data());
-  return out;
 }
 
 }  // namespace
@@ -425,6 +365,7 @@ NB_MODULE(_lpmm, m) {
   nb::class_<Plan>(m, "Plan")
       .def(nb::init<std::string, std::vector<std::int64_t>, const std::string&, OptimizerConfig,
                     const std::string&, const std::map<std::string, std::string>&, std::int64_t>())
+      .def(nb::init<const std::string&, std::vector<std::int64_t>>())
       .def_prop_ro("elements", [](const Plan& p) { return p.info.elements(); })
       .def("rows", &Plan::rows);
   nb::class_<Updates>(m, "Updates").def(nb::init<>()).def("add", &Updates::add).def("run", &Updates::run);
@@ -435,6 +376,4 @@ NB_MODULE(_lpmm, m) {
   m.def("decode_rows", &decode_rows);
   m.def("encode", &encode);
   m.def("assign", &assign);
-  m.def("quantize", &quantize);
-  m.def("dequantize", &dequantize);
 }

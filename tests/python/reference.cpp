@@ -46,8 +46,7 @@ int main(int count, char** words) {
   memory.initialize(0, 0, read(elements));
   for (int s = 0; s < number(5); ++s) {
     Step step = memory.begin_step();
-    // None is said to be the last, as a loop in Python cannot know it: the norm is that of what is stored.
-    for (int m = 0; m < microbatches; ++m) step.fold(0, 0, read(elements), m, 0, false);
+    for (int m = 0; m < microbatches; ++m) step.fold(0, 0, read(elements), m, 0, m + 1 == microbatches);
     if (!std::move(step).commit().applied) return 1;
   }
   for (const Role role : kEveryRole) {

@@ -79,7 +79,7 @@ def test_torchs_clipping_cuts_the_norm_that_it_cuts_elsewhere(level):
         (loss_of(model) / 16).backward()
     want = torch.nn.utils.clip_grad_norm_(reference.parameters(), 0.01)
     norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 0.01)
-    assert abs(norm / want - 1) < (1e-6 if level == 1 else 0.01)
+    assert abs(norm / want - 1) < (1e-6 if level == 1 else 0.001)
     assert abs(torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0) - 0.01) < 1e-5
 
 
@@ -210,6 +210,11 @@ def test_unknown_arguments_are_refused_and_hints_are_taken():
 def test_other_types_are_refused(dtype):
     with pytest.raises(ValueError, match="float32"):
         lpmm.AdamW([torch.nn.Parameter(torch.zeros(3, dtype=dtype))])
+
+
+def test_other_devices_are_refused():
+    with pytest.raises(RuntimeError, match="lies on meta"):
+        lpmm.AdamW([torch.nn.Parameter(torch.zeros(3, device="meta"))])
 
 
 def test_sparse_gradients_are_refused():
@@ -408,19 +413,71 @@ def test_nothing_to_pack_is_an_error():
         lpmm.pack(model, lpmm.AdamW(model.parameters(), preset="bnb8"))
 
 
-def test_a_compiled_model_and_step_train():
-    model, optimizer = prepared(2)
-    compiled = torch.compile(model, backend="aot_eager")
+@levels
+def test_a_compiled_model_is_one_graph_and_trains_to_the_same_bit(level):
+    ends = []
+    for compiles in (False, True):
+        model, optimizer = prepared(level)
+        forward = torch.compile(model, backend="aot_eager", fullgraph=True) if compiles else model
+        step = torch.compile(optimizer.step, backend="eager") if compiles else optimizer.step
+        for _ in range(5):
+            optimizer.zero_grad()
+            loss_of(forward).backward()
+            step()
+        ends.append(content(model, optimizer))
+    assert ends[0] == ends[1]
 
-    @torch.compile(backend="eager")
-    def step():
-        optimizer.step()
 
-    for _ in range(20):
-        optimizer.zero_grad()
-        loss_of(compiled).backward()
-        step()
-    assert loss_of(model) < 1.5
+def test_a_compiled_convolution_is_one_graph():
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 16, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(16 * 36, 10))
+    lpmm.pack(model, lpmm.AdamW(model.parameters(), preset="lpmm"))
+    x, gradients = torch.randn(4, 3, 8, 8), []
+    for forward in (model, torch.compile(model, backend="aot_eager", fullgraph=True)):
+        model.zero_grad()
+        forward(x).square().sum().backward()
+        gradients.append(model[0].weight.grad.clone())
+    assert (gradients[0] - gradients[1]).abs().max() < 0.02 * gradients[0].abs().max()
+
+
+def test_gradients_that_are_applied_at_once_give_the_bits_of_a_step():
+    ends = []
+    for at_once in (False, True):
+        model, optimizer = prepared(1)
+        if at_once:
+            optimizer.fold_gradients(accumulator="none")
+        for _ in range(5):
+            optimizer.zero_grad()
+            loss_of(model).backward()
+            assert not at_once or optimizer.memory()["gradients"] == 0
+            optimizer.step()
+        ends.append(content(model, optimizer))
+    assert ends[0] == ends[1]
+    loss_of(model).backward()
+    with pytest.raises(RuntimeError, match="one backward a step"):
+        loss_of(model).backward()
+    with pytest.raises(RuntimeError, match="not clipped"):
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    with pytest.raises(ValueError, match="packed weights"):
+        lpmm.pack(model, optimizer)
+    before = content(*(other := prepared(1)))
+    other[1].fold_gradients(accumulator="none")
+    (loss_of(other[0]) * torch.nan).backward()
+    assert other[1].skipped_steps == 5 and content(*other) == before
+    with pytest.raises(ValueError, match="clip_norm"):
+        lpmm.AdamW(model.parameters(), clip_norm=1.0).fold_gradients(accumulator="none")
+
+
+def test_a_second_term_makes_small_steps_count():
+    ends = []
+    for specs in (None, {"parameter": "bf16:rn", "compensation": "ulp8"}):
+        p = torch.nn.Parameter(torch.ones(4, 300, dtype=torch.bfloat16))
+        optimizer = lpmm.SGD([p], lr=1e-4, specs=specs, bf16_rounding="rn")
+        for _ in range(200):
+            p.grad = torch.ones_like(p)
+            optimizer.step()
+        ends.append(p.detach().float().mean().item())
+    assert ends[0] == 1.0 and abs(ends[1] - 0.98) < 4e-3
 
 
 def test_threads_change_no_bit():

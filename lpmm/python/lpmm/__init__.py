@@ -12,14 +12,15 @@ from . import _lpmm
 from ._lpmm import presets
 
 __version__ = _lpmm.version
-_OF_TORCH = {  # imported where somebody asks for it
+_OF_TORCH = {  # imported where somebody asks for it; only the last does without torch
     "optimizer": ("Optimizer", "NonFiniteGradient"),
     "rules": ("Adam", "AdamW", "SGD", "Lion", "LAMB", "RMSprop", "LARS", "LARSClip", "Adagrad", "AdEMAMix",
                    "AdamMini", "AdamWFactored", "Adafactor", "Muon"),
     "gradients": ("PackedGradient",),
     "parameters": ("PackedParameter", "pack", "unpack", "float_state_dict"),
+    "run": ("Run",),
 }
-__all__ = ["dequantize", "plan", "presets", "quantize", "set_threads", *(n for ns in _OF_TORCH.values() for n in ns)]
+__all__ = ["dequantize", "load_run", "plan", "presets", "quantize", "set_threads", *(n for ns in _OF_TORCH.values() for n in ns)]
 
 
 def __getattr__(name):
@@ -49,6 +50,12 @@ def _array(x, dtype, what):
     return numpy.ascontiguousarray(x)
 
 
+def _sizes(spec, shape):
+    of = _lpmm.Plan(spec, list(shape))
+    _, _, code_bytes, steps, bits = of.rows()[0]
+    return of, code_bytes, steps * bits // 8
+
+
 def quantize(x, spec, *, seed=0, tensor=0, step=0):
     """Codes and steps of fp32 values, as two arrays of bytes.
 
@@ -56,12 +63,32 @@ def quantize(x, spec, *, seed=0, tensor=0, step=0):
     same random rounding, whatever the number of threads. Raises ValueError for a bad spec and for values that are not
     finite, TypeError for other types.
     """
-    return _lpmm.quantize(_array(x, numpy.float32, "x"), spec, seed, tensor, step)
+    x = _array(x, numpy.float32, "x")
+    of, *sizes = _sizes(spec, x.shape)
+    codes, steps = (numpy.zeros(n, numpy.uint8) for n in sizes)
+    if not _lpmm.encode(of, 0, codes.ctypes.data, steps.ctypes.data, x.ctypes.data, False, seed, tensor, step):
+        raise ValueError("a value is NaN, infinite, or above 2^120, or has a sign that the format lacks")
+    return codes, steps
 
 
 def dequantize(codes, steps, spec, shape):
     """The fp32 values of what quantize() made of an array of this shape."""
-    return _lpmm.dequantize(_array(codes, numpy.uint8, "codes"), _array(steps, numpy.uint8, "steps"), spec, list(shape))
+    codes, steps = _array(codes, numpy.uint8, "codes").ravel(), _array(steps, numpy.uint8, "steps").ravel()
+    of, *sizes = _sizes(spec, shape)
+    for what, array, size in zip(("codes", "steps"), (codes, steps), sizes):
+        if array.size != size:
+            raise ValueError(f"{what} has {array.size} bytes, but {spec} of this shape has {size}")
+    if steps.ctypes.data % 4:  # somebody's piece of a file
+        steps = steps.copy()
+    out = numpy.empty(shape, numpy.float32)
+    _lpmm.decode(of, 0, codes.ctypes.data, steps.ctypes.data, 0, out.size, out.ctypes.data, False)
+    return out
+
+
+def load_run(folder):
+    """The Run that the program lpmm left in a folder: its log, its weights, a module that takes them."""
+    from .run import Run
+    return Run(folder)
 
 
 def plan(shapes, preset="lpmm-min", rule="adamw", *, specs=None, min_elements=0):

@@ -1,5 +1,6 @@
 """Gradients of PyTorch that are packed sums."""
 import math
+import mmap
 
 import torch
 
@@ -19,9 +20,25 @@ def check_type(x, what):
         raise ValueError(f"{what} is of type {x.dtype}, but lpmm computes in fp32: use float32, bfloat16 or float16")
 
 
+def check_alone():
+    """Gradients of several processes are averaged after backward, and what is folded or applied inside of it would be left out."""
+    of = torch.distributed
+    if of.is_available() and of.is_initialized() and of.get_world_size() > 1:
+        raise RuntimeError(f"{of.get_world_size()} processes train, whose gradients are averaged before they are packed or applied: "
+                           "leave fold_gradients() and pack() out, and take lpmm's optimizer alone")
+
+
 def readable(x):
     """x where it lies, if kernels can read it there; else a copy in a type and order that they can."""
     return (x if x.dtype in TYPES else x.float()).contiguous()
+
+
+def _zeros(count, dtype):
+    """What stays for the whole training lies outside of the heap, whose gaps activations then fill."""
+    size = count * dtype.itemsize
+    if size < 1 << 16:
+        return torch.zeros(count, dtype=dtype)
+    return torch.frombuffer(mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), dtype=dtype)
 
 
 class Memory:
@@ -29,8 +46,8 @@ class Memory:
 
     def __init__(self, row):
         _, self.spec, code_bytes, steps, bits = row
-        self.codes = torch.zeros(code_bytes, dtype=torch.uint8)
-        self.steps = torch.zeros(steps, dtype={0: torch.uint8, 16: torch.bfloat16, 32: torch.float32}[bits])
+        self.codes = _zeros(code_bytes, torch.uint8)
+        self.steps = _zeros(steps, {0: torch.uint8, 16: torch.bfloat16, 32: torch.float32}[bits])
 
     @property
     def addresses(self):
@@ -63,17 +80,21 @@ class PackedGradient(torch.Tensor):
 
     def reset(self):
         """As an update leaves it: empty."""
-        self.folds, self.scale, self.is_finite = 0, 1.0, True
+        self.folds, self.scale, self.squares = 0, 1.0, 0.0  # squares: the sum of them, of what is stored
+
+    @property
+    def is_finite(self):
+        return math.isfinite(self.squares * self.scale)
 
     def fold(self, g, first=0):
         """Adds values from an element on; those up to the last one complete a gradient."""
         if self.scale == 0:
             self.zero_()
+        check_alone()
         check_type(g, "a gradient")
         g = readable(g)
-        is_finite = _lpmm.fold(self.plan, *self.memory.addresses, first, g.numel(), g.data_ptr(), g.dtype == torch.bfloat16,
-                               1 / self.scale, self.seed, self.ordinal, self.update, self.folds)
-        self.is_finite = self.is_finite and is_finite
+        self.squares += _lpmm.fold(self.plan, *self.memory.addresses, first, g.numel(), g.data_ptr(), g.dtype == torch.bfloat16,
+                                   1 / self.scale, self.seed, self.ordinal, self.update, self.folds)
         if first + g.numel() == self.plan.elements:
             self.folds += 1
 
@@ -85,12 +106,10 @@ class PackedGradient(torch.Tensor):
 
     def scale_by(self, factor):
         self.scale *= float(factor)
-        self.is_finite = self.is_finite and math.isfinite(self.scale)
 
     def square_sum(self):
-        if not self.is_finite:
-            return math.nan
-        return self.scale**2 * _lpmm.square_sums([(self.plan, self.as_role())])[0]
+        """Of the gradients' sum before it is rounded to codes; on average, where there were several."""
+        return max(self.scale**2 * self.squares, 0.0) if self.is_finite else math.nan
 
     def as_role(self):
         return (ACCUMULATOR, *self.memory.addresses, PLANNED)
@@ -161,3 +180,26 @@ class PackedGradient(torch.Tensor):
         "zero_": lambda func, self: PackedGradient.zero_(self), "detach": lambda func, self: self,
         "_amp_foreach_non_finite_check_and_unscale_": _unscale,
     }
+
+
+class AppliedGradient(PackedGradient):
+    """A gradient that its owner takes to update the parameter as soon as autograd adds it here; nothing is kept."""
+
+    def __init__(self, p, apply):
+        self.apply = apply
+        self.memory, self.update = Memory(("accumulator", "none", 0, 0, 0)), 1
+        self.reset()
+
+    @staticmethod
+    def __new__(cls, p, apply):
+        return PackedGradient.__new__(cls, p, None, 0, 0)
+
+    def fold(self, g, first=0):
+        check_alone()
+        self.apply(g)
+
+    def _is_gone(self, *_):
+        raise RuntimeError('with accumulator="none" a gradient is gone once its weight is updated: it is not clipped, scaled or read; '
+                           "call fold_gradients() without it")
+
+    scale_by = square_sum = dequantize = _is_gone

@@ -7,8 +7,8 @@ import lpmm
 import torch
 
 from . import _lpmm
-from .gradients import (ACCUMULATOR, BF16_NEAREST, COMPENSATION, FP32, PARAMETER, PLANNED, TYPES, Memory, PackedGradient, check_type,
-                        readable)
+from .gradients import (ACCUMULATOR, BF16_NEAREST, COMPENSATION, FP32, PARAMETER, PLANNED, TYPES, AppliedGradient, Memory, PackedGradient,
+                        check_alone, check_type, readable)
 from .parameters import PackedParameter
 
 _OWN = ("preset", "specs", "min_elements", "kind")  # keys of a group that say how its tensors are stored
@@ -93,14 +93,14 @@ class Optimizer(torch.optim.Optimizer):
         if not 0 <= self.clip_norm < math.inf:
             raise ValueError(f"clip_norm is {self.clip_norm}, but must be a number from 0 (no clipping) on")
         self.skipped_steps, self.last_gradient_norm = 0, None
-        self._folding = False
+        self._folding = None  # "packed", or "none": fold_gradients()
         if lpmm._threads is None:
             _lpmm.set_threads(torch.get_num_threads())
         self._make_room()
         super().__init__(params, {**given, "last_lr": math.inf})
 
     def _make_room(self):
-        self._slots, self._sums, self._hooks = {}, {}, {}
+        self._slots, self._sums, self._hooks, self._updated = {}, {}, {}, set()
 
     # ---- what there is
     def _places(self):
@@ -144,11 +144,12 @@ class Optimizer(torch.optim.Optimizer):
             if of is not group:
                 continue
             if hasattr(p, "to_local"):
-                raise ValueError(f"parameter {ordinal} is a DTensor; lpmm's optimizers take whole tensors")
+                raise ValueError(f"parameter {ordinal} is a DTensor; lpmm's optimizers take whole tensors: of several processes, "
+                                 "DistributedDataParallel's")
             check_type(p, f"parameter {ordinal}")
             self._slot(p, group, ordinal)
         if self._folding:
-            self.fold_gradients()
+            self.fold_gradients("none" if self._folding == "none" else None)
 
     def __getstate__(self):
         kept = ("clip_norm", "on_nonfinite", "skipped_steps", "last_gradient_norm", "_folding")
@@ -162,7 +163,7 @@ class Optimizer(torch.optim.Optimizer):
         if "clip_norm" in state:
             self._make_room()
             if self._folding:
-                self.fold_gradients()
+                self.fold_gradients("none" if self._folding == "none" else None)
 
     # ---- a step
     @torch.compiler.disable
@@ -173,9 +174,14 @@ class Optimizer(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        self._updated.clear()
+        self._apply([(*place, place[2].grad) for place in self._places()])
+        return loss
+
+    @torch.no_grad()
+    def _apply(self, places):
         todo = []
-        for ordinal, group, p in self._places():
-            g = p.grad
+        for ordinal, group, p, g in places:
             if g is None or (isinstance(g, PackedGradient) and g.folds == 0 and g.is_finite):
                 continue
             slot = self._slot(p, group, ordinal)
@@ -185,27 +191,20 @@ class Optimizer(torch.optim.Optimizer):
                 check_type(g, f"the gradient of parameter {ordinal}")
                 g = readable(g)
                 todo.append((ordinal, group, p, slot, g, (ACCUMULATOR, g.data_ptr(), 0, TYPES[g.dtype]), 1.0))
-        if not todo:
-            return loss
-        clip = self._clip_factor(todo)
-        if clip is None:
+        clip = self._clip_factor(todo) if todo else None
+        if clip is not None:
+            self._update(todo, clip)
+        elif todo:
             self.skipped_steps += 1
             self._empty_sums()
             if self.on_nonfinite == "raise":
                 raise NonFiniteGradient("a gradient is NaN or infinite; no parameter and no state was changed")
-            return loss
-        self._update(todo, clip)
-        return loss
 
     def _clip_factor(self, todo):
         """Of the whole gradient; None where it is not finite."""
-        if any(isinstance(g, PackedGradient) and not g.is_finite for *_, g, _, _ in todo):
-            return None
-        asked = [t for t in todo if self.clip_norm > 0 or not isinstance(t[4], PackedGradient)]
-        sums = _lpmm.square_sums([(slot.plan, role) for _, _, _, slot, _, role, _ in asked])
-        total = 0.0
-        for square, (*_, scale) in zip(sums, asked):
-            total += square * scale * scale
+        plain = [(slot.plan, role) for _, _, _, slot, g, role, _ in todo if not isinstance(g, PackedGradient)]
+        packed = [g for _, _, _, _, g, _, _ in todo if isinstance(g, PackedGradient)]
+        total = sum(_lpmm.square_sums(plain)) + sum(g.square_sum() for g in packed)
         if not math.isfinite(total):
             return None
         if self.clip_norm == 0:
@@ -256,17 +255,33 @@ class Optimizer(torch.optim.Optimizer):
                                "its weights are lost; load a checkpoint, and lower lr or set clip_norm")
 
     # ---- gradients that are folded as they come
-    def fold_gradients(self):
-        """From now on p.grad is a PackedGradient, into which each gradient is folded as soon as it is known."""
-        self._folding = True
+    def fold_gradients(self, accumulator=None):
+        """From now on p.grad is a PackedGradient, into which each gradient is folded as soon as it is known.
+
+        accumulator="none": nothing is kept; each gradient updates its parameter inside of backward. For one backward a step,
+        without clipping, and not with lpmm.pack. skipped_steps counts tensors then.
+        """
+        check_alone()
+        if accumulator not in (None, "none"):
+            raise ValueError(f'accumulator is {accumulator!r}, but must be "none" or left out; specs={{"accumulator": ...}} says how '
+                             "sums are stored")
+        if accumulator == "none" and (self.clip_norm > 0 or any(isinstance(p, PackedParameter) for _, _, p in self._places())):
+            raise ValueError('accumulator="none" takes no clip_norm and no packed weights: both need a whole gradient')
+        self._folding = accumulator or "packed"
         for ordinal, group, p in self._places():
             slot = self._slot(p, group, ordinal)
-            if p in self._hooks or not p.requires_grad or (slot.rows[ACCUMULATOR][1] == "fp32" and p.dtype == torch.float32):
+            plain = slot.rows[ACCUMULATOR][1] == "fp32" and p.dtype == torch.float32 and accumulator is None
+            if p in self._hooks or not p.requires_grad or plain:
                 continue  # what autograd does by itself
-            packed = self._sums[p] = PackedGradient(p, slot.plan, group["seed"], ordinal)
+            if accumulator == "none":
+                packed = self._sums[p] = AppliedGradient(p, _at_once(self, p, group, ordinal))
+            else:
+                packed = self._sums[p] = PackedGradient(p, slot.plan, group["seed"], ordinal)
             if self.state.get(p):
                 packed.update = int(self.state[p]["step"]) + 1
             self._hooks[p] = p.register_post_accumulate_grad_hook(_hook(self))
+            if isinstance(p, PackedParameter):
+                p.sum = packed
             if p.grad is not None:
                 packed.fold(p.grad)
             p.grad = packed
@@ -312,7 +327,7 @@ class Optimizer(torch.optim.Optimizer):
         for p in [p for p in self.state if id(p) in new]:
             self.state[new[id(p)]] = self.state.pop(p)
         if self._folding:
-            self.fold_gradients()
+            self.fold_gradients("none" if self._folding == "none" else None)
 
     # ---- checkpoints: torch would turn codes into the type of the parameter
     def load_state_dict(self, state_dict):
@@ -350,7 +365,7 @@ class Optimizer(torch.optim.Optimizer):
                     raise ValueError(f"parameter {ordinal}: the state '{key}' has shape {tuple(values.shape)}, but must have "
                                      f"{tuple(p.shape)}")
                 if not _lpmm.encode(slot.plan, slot.states[role][0], _address(state[role]), _address(state.get(role + "_steps")),
-                                    values.data_ptr(), True, 0, 0):
+                                    values.data_ptr(), True, 0, 0, 0):
                     raise ValueError(f"parameter {ordinal}: the state '{key}' is NaN, infinite or above 2^120")
             elif role is None or value.abs().sum() > 0:
                 raise ValueError(f"parameter {ordinal}: the saved state '{key}' is none of {type(self).__name__}'s, which has "
@@ -401,3 +416,16 @@ def _hook(optimizer):
             owner._fold(p)
 
     return hook
+
+
+def _at_once(optimizer, p, group, ordinal):
+    owner, parameter = weakref.ref(optimizer), weakref.ref(p)
+
+    def apply(g):
+        me = owner()
+        if ordinal in me._updated:
+            raise RuntimeError(f'parameter {ordinal} had a second gradient before step(); accumulator="none" is for one backward a step')
+        me._updated.add(ordinal)
+        me._apply([(ordinal, group, parameter(), g)])
+
+    return apply

@@ -1,10 +1,12 @@
 """Weights of PyTorch's modules that exist as codes only."""
+import itertools
 import math
+import weakref
 
 import torch
 
 from . import _lpmm
-from .gradients import PARAMETER, Memory, PackedGradient, check_type, readable
+from .gradients import PARAMETER, Memory, PackedGradient, check_alone, check_type
 
 _PANEL = 1 << 22  # elements of a weight that exist at once
 
@@ -12,8 +14,8 @@ _PANEL = 1 << 22  # elements of a weight that exist at once
 class PackedParameter(torch.Tensor):
     """A parameter whose values are codes and steps; type and shape are those that it had.
 
-    Functions get it decoded for as long as they run, and autograd keeps the codes for backward. F.linear and F.embedding
-    decode and fold it piece by piece.
+    Functions get it decoded for as long as they run, and autograd keeps the codes for backward. F.linear, F.embedding and
+    transformers' Conv1D decode and fold it piece by piece.
     """
 
     @staticmethod
@@ -22,12 +24,15 @@ class PackedParameter(torch.Tensor):
 
     def __init__(self, memory, plan, shape, dtype):
         self.memory, self.plan = memory, plan
+        self.sum = None  # the PackedGradient that takes its gradient, if it has one
+        self.anchor = torch.zeros((), dtype=dtype, requires_grad=True)
+        self.number, self.rows = next(_numbers), shape[0] if shape else 1
+        _weights[self.number] = self
 
     @classmethod
     def empty(cls, spec, shape, dtype):
         """Room for zeros."""
-        config = _lpmm.config("sgd", 0.0, 0.0, {})
-        plan = _lpmm.Plan("a parameter", list(shape), "hidden", config, "fp32", {"parameter": spec}, 0)
+        plan = _lpmm.Plan(spec, list(shape))
         return cls(Memory(plan.rows()[PARAMETER]), plan, shape, dtype)
 
     @property
@@ -38,7 +43,7 @@ class PackedParameter(torch.Tensor):
         """Takes values, rounded with the noise of step 0."""
         check_type(values, "a value to pack")
         values = values.detach().float().contiguous()
-        if not _lpmm.encode(self.plan, PARAMETER, *self.memory.addresses, values.data_ptr(), False, seed, ordinal):
+        if not _lpmm.encode(self.plan, PARAMETER, *self.memory.addresses, values.data_ptr(), False, seed, ordinal, 0):
             raise ValueError("a weight is NaN, infinite or above 2^120, and cannot be packed")
         return self
 
@@ -61,6 +66,19 @@ class PackedParameter(torch.Tensor):
         width = self.shape[1]
         return self.decode(first * width, rows * width, dtype).view(rows, width)
 
+    def take_gradient(self, part, first):
+        """Adds the gradient of some rows, from one on, to the packed sum, or else to a float gradient."""
+        if not self.requires_grad:
+            return
+        if self.sum is not None:
+            if self.grad is not self.sum:  # somebody emptied it
+                self.grad = self.sum.zero_()
+            self.sum.fold(part, first * math.prod(self.shape[1:]))
+        else:
+            if self.grad is None:
+                self.grad = torch.zeros(self.shape, dtype=self.dtype)
+            self.grad[first:first + part.shape[0]] += part.to(self.dtype)
+
     def __repr__(self):
         return f"PackedParameter(shape={tuple(self.shape)}, spec='{self.spec}')"
 
@@ -79,8 +97,12 @@ class PackedParameter(torch.Tensor):
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
-        if func in _BY_PANELS and isinstance(args[1], cls) and torch.is_floating_point(args[1]):
-            return _BY_PANELS[func](*args, **(kwargs or {}))
+        by_panels, place = _BY_PANELS.get(func, (None, 0))
+        if by_panels is not None and len(args) > place and isinstance(args[place], cls):
+            return by_panels(*args, **(kwargs or {}))
+        if func in _WHOLE and torch.compiler.is_compiling():
+            args = [_decode(x.anchor, x.number) if isinstance(x, cls) else x for x in args]
+            return func(*args, **(kwargs or {}))
         if func in (torch.Tensor.data_ptr, torch.Tensor.untyped_storage, torch.Tensor.storage, torch.Tensor.numpy):
             raise RuntimeError("a packed weight has no fp32 memory; lpmm.float_state_dict(model) and lpmm.unpack(model) make it, "
                                "as in model.save_pretrained(folder, state_dict=lpmm.float_state_dict(model))")
@@ -137,91 +159,132 @@ torch.serialization.add_safe_globals([_rebuild])
 
 
 # ---- functions that need a piece of a weight at a time -------------------------------------------------------------------
-class _Linear(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, weight):
-        ctx.save_for_backward(x, weight)
-        y = x.new_empty(*x.shape[:-1], weight.shape[0])
-        for first, rows in weight.panels():
-            y[..., first:first + rows] = x @ weight.panel(first, rows, x.dtype).t()
-        return y
-
-    @staticmethod
-    def backward(ctx, dy):
-        x, weight = ctx.saved_tensors
-        flat, dy2 = x.reshape(-1, x.shape[-1]), dy.reshape(-1, dy.shape[-1])
-        dx = torch.zeros_like(flat) if ctx.needs_input_grad[0] else None
-        into = _Gradient(weight, ctx.needs_input_grad[1])
-        for first, rows in weight.panels():
-            part = dy2[:, first:first + rows]
-            if dx is not None:
-                dx.addmm_(part, weight.panel(first, rows, x.dtype))
-            if into.wanted:
-                into.add(first, part.t() @ flat)
-        return None if dx is None else dx.view(x.shape), into.whole
+# Operators of torch's, so that a compiled model stays one graph. They know a weight by its number: the graph has no codes, which
+# change with every step. The anchor is a number that requires a gradient where the weight does; so backward comes to each of them.
+_weights = weakref.WeakValueDictionary()
+_numbers = itertools.count()
 
 
-class _Embedding(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, ids, weight, padding):
-        ctx.save_for_backward(ids, weight)
-        ctx.padding = padding
-        width = weight.shape[1]
-        rows = ids.reshape(-1).to(torch.int32).contiguous()
-        out = torch.empty(rows.numel(), width)
-        _lpmm.decode_rows(weight.plan, *weight.memory.addresses, width, rows.data_ptr(), rows.numel(), out.data_ptr())
-        return out.to(weight.dtype).view(*ids.shape, width)
-
-    @staticmethod
-    def backward(ctx, dy):
-        ids, weight = ctx.saved_tensors
-        ids, dy = ids.reshape(-1), dy.reshape(-1, dy.shape[-1]).float()
-        if ctx.padding is not None:
-            dy = dy * (ids != ctx.padding).unsqueeze(1)
-        into = _Gradient(weight, True)
-        for first, rows in weight.panels():
-            inside = (ids >= first) & (ids < first + rows)
-            if inside.any() or first + rows == weight.shape[0] or not into.folds:
-                into.add(first, torch.zeros(rows, dy.shape[1]).index_add_(0, ids[inside] - first, dy[inside]))
-        return None, into.whole, None
+def _operator(name, fake):
+    def register(function):
+        op = torch.library.custom_op("lpmm::" + name, function, mutates_args=())
+        op.register_fake(fake)
+        return op
+    return register
 
 
-class _Gradient:
-    """Takes the gradient of a packed weight in parts: into its packed sum, or else into a whole tensor for autograd."""
-
-    def __init__(self, weight, wanted):
-        self.wanted, self.whole, self.weight = wanted, None, weight
-        self.folds = isinstance(weight.grad, PackedGradient)
-        if wanted and not self.folds:
-            self.whole = torch.zeros(weight.shape, dtype=weight.dtype)
-
-    def add(self, first, part):
-        if self.folds:
-            self.weight.grad.fold(part, first * self.weight.shape[1])
+@_operator("linear", lambda x, anchor, number, transposed: x.new_empty(*x.shape[:-1], _weights[number].shape[transposed]))
+def _linear(x: torch.Tensor, anchor: torch.Tensor, number: int, transposed: bool) -> torch.Tensor:
+    weight = _weights[number]
+    make = x.new_zeros if transposed else x.new_empty
+    y = make(*x.shape[:-1], weight.shape[transposed])
+    for first, rows in weight.panels():
+        panel = weight.panel(first, rows, x.dtype)
+        if transposed:
+            y += x[..., first:first + rows] @ panel
         else:
-            self.whole[first:first + part.shape[0]] += part.to(self.whole.dtype)
+            y[..., first:first + rows] = x @ panel.t()
+    return y
 
 
-def _linear(x, weight, bias=None):
-    if weight.dim() != 2 or not torch.is_floating_point(x):
-        raise ValueError("F.linear takes a matrix and floating-point values")
-    if torch.is_autocast_enabled("cpu"):
-        x = x.to(torch.get_autocast_dtype("cpu"))
-    y = _Linear.apply(x, weight)
+@_operator("linear_backward",
+           lambda dy, x, number, transposed, wanted: (torch.empty_like(x) if wanted else x.new_empty(0), dy.new_empty(())))
+def _linear_backward(dy: torch.Tensor, x: torch.Tensor, number: int, transposed: bool,
+                     wanted: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    weight = _weights[number]
+    flat, dy = x.reshape(-1, x.shape[-1]), dy.reshape(-1, dy.shape[-1])
+    dx = torch.zeros_like(flat) if wanted else None
+    for first, rows in weight.panels():
+        part = slice(first, first + rows)
+        if wanted and transposed:
+            dx[:, part] = dy @ weight.panel(first, rows, x.dtype).t()
+        elif wanted:
+            dx.addmm_(dy[:, part], weight.panel(first, rows, x.dtype))
+        if weight.requires_grad:
+            weight.take_gradient(flat[:, part].t() @ dy if transposed else dy[:, part].t() @ flat, first)
+    return dx.view(x.shape) if wanted else x.new_empty(0), dy.new_zeros(())
+
+
+@_operator("embedding", lambda ids, anchor, number, padding: anchor.new_empty(*ids.shape, _weights[number].shape[1]))
+def _embedding(ids: torch.Tensor, anchor: torch.Tensor, number: int, padding: int) -> torch.Tensor:
+    weight = _weights[number]
+    if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < weight.shape[0]:
+        raise IndexError(f"ids of an embedding must be 0 to {weight.shape[0] - 1}")
+    rows = ids.reshape(-1).to(torch.int32).contiguous()
+    out = torch.empty(rows.numel(), weight.shape[1])
+    _lpmm.decode_rows(weight.plan, *weight.memory.addresses, weight.shape[1], rows.data_ptr(), rows.numel(), out.data_ptr())
+    return out.to(weight.dtype).view(*ids.shape, weight.shape[1])
+
+
+@_operator("embedding_backward", lambda dy, ids, number, padding: dy.new_empty(()))
+def _embedding_backward(dy: torch.Tensor, ids: torch.Tensor, number: int, padding: int) -> torch.Tensor:
+    weight, ids, dy = _weights[number], ids.reshape(-1), dy.reshape(-1, dy.shape[-1]).float()
+    if padding >= 0:
+        dy = dy * (ids != padding).unsqueeze(1)
+    for first, rows in weight.panels():
+        inside = (ids >= first) & (ids < first + rows)
+        if inside.any() or first + rows == weight.shape[0]:
+            weight.take_gradient(torch.zeros(rows, dy.shape[1]).index_add_(0, ids[inside] - first, dy[inside]), first)
+    return dy.new_zeros(())
+
+
+@_operator("decode", lambda anchor, number: anchor.new_empty(_weights[number].shape))
+def _decode(anchor: torch.Tensor, number: int) -> torch.Tensor:
+    return _weights[number].dequantize()
+
+
+@_operator("decode_backward", lambda dy, number: dy.new_empty(()))
+def _decode_backward(dy: torch.Tensor, number: int) -> torch.Tensor:
+    _weights[number].take_gradient(dy, 0)
+    return dy.new_zeros(())
+
+
+def _keep(ctx, inputs, output):
+    ctx.save_for_backward(inputs[0])
+    ctx.inputs = inputs[2:]
+
+
+def _linear_gradients(ctx, dy):
+    dx, anchor = _linear_backward(dy, *ctx.saved_tensors, *ctx.inputs, ctx.needs_input_grad[0])
+    return dx if ctx.needs_input_grad[0] else None, anchor, None, None
+
+
+def _keep_number(ctx, inputs, output):
+    ctx.number = inputs[1]
+
+
+_linear.register_autograd(_linear_gradients, setup_context=_keep)
+_embedding.register_autograd(lambda ctx, dy: (None, _embedding_backward(dy, *ctx.saved_tensors, *ctx.inputs), None, None),
+                             setup_context=_keep)
+_decode.register_autograd(lambda ctx, dy: (_decode_backward(dy, ctx.number), None), setup_context=_keep_number)
+
+
+def _as_autocast(x):
+    return x.to(torch.get_autocast_dtype("cpu")) if torch.is_autocast_enabled("cpu") else x
+
+
+def _call_linear(x, weight, bias=None):
+    y = _linear(_as_autocast(x), weight.anchor, weight.number, False)
     return y if bias is None else y + bias.to(y.dtype)
 
 
-def _embedding(ids, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
+def _call_addmm(bias, x, weight, *, beta=1, alpha=1):  # transformers' Conv1D
+    y = _linear(_as_autocast(x), weight.anchor, weight.number, True)
+    return beta * bias.to(y.dtype) + alpha * y if (beta, alpha) != (1, 1) else y + bias.to(y.dtype)
+
+
+def _call_embedding(ids, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
     if max_norm is not None or scale_grad_by_freq or sparse:
         raise ValueError("a packed embedding has no max_norm, scale_grad_by_freq or sparse; leave its weight unpacked")
-    if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < weight.shape[0]:
-        raise IndexError(f"ids of an embedding must be 0 to {weight.shape[0] - 1}")
     if padding_idx is not None and padding_idx < 0:
-        padding_idx += weight.shape[0]
-    return _Embedding.apply(ids, weight, padding_idx)
+        padding_idx += weight.rows
+    return _embedding(ids, weight.anchor, weight.number, -1 if padding_idx is None else padding_idx)
 
 
-_BY_PANELS = {torch.nn.functional.linear: _linear, torch.nn.functional.embedding: _embedding}
+# Functions of a packed weight, and which argument it is.
+_BY_PANELS = {torch.nn.functional.linear: (_call_linear, 1), torch.addmm: (_call_addmm, 2),
+              torch.nn.functional.embedding: (_call_embedding, 1)}
+_WHOLE = (torch.conv1d, torch.conv2d, torch.conv3d)
 
 
 # ---- models ----------------------------------------------------------------------------------------------------------------
@@ -249,6 +312,9 @@ def pack(model, optimizer):
     Which of them, and how, is the optimizer's preset and specs; weights that it does not train stay. Returns the names of
     the packed ones. Tied weights stay tied.
     """
+    check_alone()
+    if optimizer._folding == "none":
+        raise ValueError('accumulator="none" takes no packed weights: their gradients come in parts')
     places = {id(p): (n, group) for n, group, p in optimizer._places()}
     new, names = {}, []
     for prefix, module in model.named_modules():
