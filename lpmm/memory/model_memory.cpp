@@ -155,6 +155,9 @@ void ModelMemory::initialize(int tensor, std::int64_t first, const kernels::Valu
   const DeviceMemory room = allocate(device, room_on(device, 4 * count), "initial values", "a smaller model");
   const float* there = on_device(device, host, count, room.get());
   const kernels::RoleView& compensation = state_->view(tensor, Role::kCompensation);
+  if (compensation.codes != nullptr && compensation.elements == v.elements) {
+    state_->checked(tensor, Role::kCompensation, first, count);
+  }
   // The elements whose compensation lies here have two terms, others one.
   const std::int64_t own = own_first(tensor), end = first + count;
   const std::int64_t from = compensation.codes == nullptr ? end : std::clamp(own, first, end);
