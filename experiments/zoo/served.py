@@ -1,21 +1,25 @@
 #!/usr/bin/env python3
 """Whether programs that speak OpenAI's API get from `lpmm serve` what `lpmm` computes itself.
 
-    pip install openai "lm-eval[api]" transformers torch numpy
+    pip install openai "lm-eval[api]" transformers numpy
     python3 experiments/zoo/served.py build/lpmm RUN
 
 RUN is a run of conversations, or an import of a model that has a chat template. Prints a line for each: texts and scores of the
 openai package against `lpmm sample`, `lpmm logits` and `lpmm chat`; streams and two clients at once against one; what an error
-looks like to it; and lm-eval's local-completions on a task of a local file against the scores of `lpmm logits`. Parts whose
+looks like to it; mutated and slow requests; and lm-eval's local-completions on a task of a local file against the scores of `lpmm logits`. Parts whose
 package is absent are skipped by name."""
 import json
 import math
 import os
+import random
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
+import urllib.request
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -163,7 +167,46 @@ metric_list:
              f"log-likelihoods of {3 * len(FACTS)} answers {apart:.2e} apart at most")
 
 
+def judge_hostile(url):
+    host, port = url.split("/")[2].split(":")
+    draws = random.Random(3)
+    body = json.dumps({"prompt": ["a", [1, 2]], "max_tokens": 1, "stop": ["x"], "logprobs": 2, "echo": True, "stream": True}).encode()
+    whole = (b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)) + body
+    chunks = (b"POST /v1/chat/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Type: application/json\r\n\r\n"
+              b'10\r\n{"messages": [{"\r\n5;x=y\r\nrole"\r\n0\r\nT: 1\r\n\r\n')
+    ask = urllib.request.Request(url + "/completions", json.dumps({"prompt": PROMPT, "max_tokens": 4, "temperature": 0}).encode(),
+                                 {"Content-Type": "application/json"})
+    before = json.load(urllib.request.urlopen(ask))["choices"]
+    slow = [socket.create_connection((host, int(port))) for _ in range(20)]
+    for one in slow:
+        one.sendall(whole[:40])
+    statuses = Counter()
+    for _ in range(2000):
+        message = bytearray(draws.choice([whole, chunks]))
+        for _ in range(draws.randint(1, 6)):
+            at, kind = draws.randrange(len(message)), draws.random()
+            if kind < 0.5:
+                message[at] = draws.randrange(256)
+            elif kind < 0.7:
+                del message[at:at + draws.randint(1, 30)]
+            elif kind < 0.9:
+                message[at:at] = draws.randbytes(draws.randint(1, 20))
+            else:
+                del message[at + 1:]
+            message = message or bytearray(b"G")
+        with socket.create_connection((host, int(port))) as client:
+            client.sendall(message)
+            if draws.random() < 0.5:
+                continue  # goes away
+            client.shutdown(socket.SHUT_WR)
+            statuses[client.recv(100)[9:12].decode() or "closed"] += 1
+    after = json.load(urllib.request.urlopen(ask))["choices"]
+    line("2,000 mutated requests and 20 clients that stop in the midst of one", before == after,
+         f"the answer after them is the one before; statuses {dict(statuses.most_common())}")
+
+
 with Server() as server:
     judge_openai(server.url)
+    judge_hostile(server.url)
     judge_lm_eval(server.url)
 sys.exit(1 if failed else 0)

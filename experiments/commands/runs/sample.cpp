@@ -69,8 +69,8 @@ void add_sample_command(CLI::App& program, Action& action) {
   command->add_flag("--json", o->json, "print one JSON object at the end: checkpoint, prompt, text, ids");
   command->footer(
       R"(The text appears as it is written, control characters as \xNN; --json has them as they are. The same
-seed gives the same text. The repetition penalty comes first, then temperature, top-k, top-p and min-p, each
-of what is left, as in transformers. Where the context is full, it goes on from its second half.
+seed gives the same text. The repetition penalty comes first, then temperature, top-k, top-p and min-p,
+each of what is left, as in transformers. Where the context is full, it goes on from its second half.
 Example:
   lpmm sample runs/gpt --prompt "ROMEO:" --tokens 500 --temperature 0.8 --top-k 40)");
   on_selected(*command, action, o, run_sample);

@@ -120,8 +120,8 @@ void add_serve_command(CLI::App& program, Action& action) {
   command->footer(
       R"(A server for clients of OpenAI's API. POST /v1/completions: prompt (texts or ids), max_tokens,
 temperature, top_p, stop, seed, logprobs, echo, stream. POST /v1/chat/completions: messages, and the same
-with top_logprobs. GET /v1/models. Also top_k, min_p and repetition_penalty. A field that is not supported
-is an error. It reads no files for clients, and answers one request after the other.
+with top_logprobs. GET /v1/models. Also top_k, min_p and repetition_penalty. A field that is not
+supported is an error. It reads no files for clients, and answers one request after the other.
 Examples:
   lpmm serve runs/mine --port 8000
   curl http://127.0.0.1:8000/v1/chat/completions -H 'Content-Type: application/json' \
