@@ -32,7 +32,7 @@ STAND_INS = [
 ]
 # Named in running text without what they need, or shown only to say what they do.
 NAMED = {"lpmm classify", "lpmm embed", "lpmm export --hf", "lpmm data tokenizer", "lpmm plan", "lpmm train", "lpmm import", "lpmm data get",
-         "lpmm data pack-images", "lpmm watch"}
+         "lpmm data pack-images", "lpmm watch", "lpmm serve", "lpmm serve runs/mine"}
 
 
 def commands(page):
