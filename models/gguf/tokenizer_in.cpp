@@ -156,8 +156,10 @@ std::string piece_model(const TokenKeys& keys) {
   enum Field : unsigned { kPieces = 1, kTrainer = 2, kNormalizer = 3 };
   std::string out, trainer, normalizer;
   bool has_bytes = false;
+  const auto unknown = keys.special("unknown");
   for (std::size_t id = 0; id < keys.count(); ++id) {
-    const std::int64_t type = keys.type(id);
+    // Some files, Gemma's among them, name the unknown token and call it a control token.
+    const std::int64_t type = unknown && id == *unknown ? std::int64_t{kUnknownToken} : keys.type(id);
     std::string piece;
     put_bytes(piece, 1, keys.token(id));
     put_float(piece, 2, keys.score(id));

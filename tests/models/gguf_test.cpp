@@ -264,6 +264,23 @@ TEST_F(GgufTest, AWayToSplitThatLlamaCppHasNotIsSaid) {
   EXPECT_EQ(keys["tokenizer.ggml.model"], "no_vocab");
 }
 
+// Gemma's files call <unk> a control token.
+TEST_F(GgufTest, TheUnknownTokenIsTheOneThatIsNamed) {
+  const Json keys = {{"general.architecture", "gemma3"},
+                     {"tokenizer.ggml.model", "llama"},
+                     {"tokenizer.ggml.tokens", {"<pad>", "<unk>", "a", "b", "ab"}},
+                     {"tokenizer.ggml.scores", {0.0, 0.0, -1.0, -2.0, -3.0}},
+                     {"tokenizer.ggml.token_type", {3, 3, 1, 1, 1}},
+                     {"tokenizer.ggml.unknown_token_id", 1},
+                     {"tokenizer.ggml.add_space_prefix", false}};
+  write_gguf(path("t.gguf"), keys, {});
+  fs::create_directory(path("back"));
+  Json config = Json::object();
+  EXPECT_EQ(unpack_tokenizer(GgufFile(path("t.gguf")), path("back"), config), "");
+  EXPECT_EQ(load_tokenizer(path("back") + "/tokenizer.model")->encode("abx"),
+            (std::vector<std::int32_t>{4, 1}));
+}
+
 // ---- files that lie --------------------------------------------------------------------------------------------
 std::string small_file(const std::string& path) {
   const Json keys = {{"general.architecture", "llama"},
