@@ -25,10 +25,11 @@ namespace {
 using Floats = std::vector<float>;
 
 // Two that are cut where rules let them be; tails; a frozen one in between.
-const std::vector<TensorInfo> kTensors = {{"conv", {5, 3, 3, 3}}, {"cut", {260, 256}}, {"norm", {37}},
-                                          {"still", {20, 20}},    {"long", {70000}},   {"wide", {33, 260}}};
+const std::vector<TensorInfo> kSlotTensors = {{"conv", {5, 3, 3, 3}}, {"cut", {260, 256}},
+                                              {"norm", {37}},         {"still", {20, 20}},
+                                              {"long", {70000}},      {"wide", {33, 260}}};
 
-struct Case {
+struct SlotCase {
   const char* preset = "lpmm-min";
   const char* rule = "adamw";
   int microbatches = 4, slots = 4;
@@ -73,13 +74,13 @@ Floats drawn(std::int64_t count, std::uint64_t seed, float scale) {
   return values;
 }
 Floats initial(int tensor) {
-  return drawn(kTensors[static_cast<std::size_t>(tensor)].elements(), static_cast<std::uint64_t>(tensor),
+  return drawn(kSlotTensors[static_cast<std::size_t>(tensor)].elements(), static_cast<std::uint64_t>(tensor),
                0.1F);
 }
 Floats gradient(int tensor, std::uint32_t step, int microbatch) {
   const auto seed =
       1000 * step + 50 * static_cast<std::uint64_t>(microbatch + 1) + static_cast<std::uint64_t>(tensor);
-  return drawn(kTensors[static_cast<std::size_t>(tensor)].elements(), seed, 0.01F);
+  return drawn(kSlotTensors[static_cast<std::size_t>(tensor)].elements(), seed, 0.01F);
 }
 
 template <class T>
@@ -103,10 +104,10 @@ void expect_equal(const ModelMemory& memory, const Oracle& oracle, const std::st
   }
 }
 
-void expect_the_specification(const Case& c, Device& device, std::uint32_t steps) {
+void expect_the_specification(const SlotCase& c, Device& device, std::uint32_t steps) {
   const OptimizerConfig optimizer = c.optimizer();
-  ModelMemory memory(kTensors, c.policy(), optimizer, 7, c.microbatches, device, c.slots);
-  Oracle oracle(kTensors, c.policy(), optimizer, 7, c.microbatches, c.slots);
+  ModelMemory memory(kSlotTensors, c.policy(), optimizer, 7, c.microbatches, device, c.slots);
+  Oracle oracle(kSlotTensors, c.policy(), optimizer, 7, c.microbatches, c.slots);
   for (int i = 0; i < memory.tensors(); ++i) {
     memory.initialize(i, 0, initial(i));
     oracle.initialize(i, initial(i));
@@ -133,12 +134,13 @@ void expect_the_specification(const Case& c, Device& device, std::uint32_t steps
 }
 
 TEST(Slots, AStepIsThatOfTheSpecification) {
-  const Case cases[] = {{.clip = 0.1},
-                        {.preset = "lpmm", .rule = "sgd", .microbatches = 6, .slots = 3, .percentile = 40},
-                        {.preset = "fp32", .rule = "lamb", .microbatches = 4, .slots = 2, .clip = 0.1},
-                        {.preset = "lpmm-nano", .rule = "adafactor", .microbatches = 5, .slots = 5},
-                        {.preset = "lpmm-compact", .rule = "adam_mini", .microbatches = 2, .slots = 2}};
-  for (const Case& c : cases) {
+  const SlotCase cases[] = {
+      {.clip = 0.1},
+      {.preset = "lpmm", .rule = "sgd", .microbatches = 6, .slots = 3, .percentile = 40},
+      {.preset = "fp32", .rule = "lamb", .microbatches = 4, .slots = 2, .clip = 0.1},
+      {.preset = "lpmm-nano", .rule = "adafactor", .microbatches = 5, .slots = 5},
+      {.preset = "lpmm-compact", .rule = "adam_mini", .microbatches = 2, .slots = 2}};
+  for (const SlotCase& c : cases) {
     CpuDevice device(2);
     expect_the_specification(c, device, 2);
   }
@@ -168,9 +170,9 @@ std::string bytes_at(const void* at, std::int64_t count) {
 
 constexpr std::uint32_t kSteps = 3, kFailingStep = 2;
 
-void train(const Case& c, Ranks& ranks, Told& told) {
+void train(const SlotCase& c, Ranks& ranks, Told& told) {
   CpuDevice device(1);
-  ModelMemory memory(kTensors, c.policy(), c.optimizer(), 7, c.microbatches, device, c.slots, ranks);
+  ModelMemory memory(kSlotTensors, c.policy(), c.optimizer(), 7, c.microbatches, device, c.slots, ranks);
   for (int i = 0; i < memory.tensors(); ++i) memory.initialize(i, 0, initial(i));
   const Share own = memory.own_microbatches();
   for (std::uint32_t number = 1; number <= kSteps; ++number) {
@@ -190,8 +192,8 @@ void train(const Case& c, Ranks& ranks, Told& told) {
   told.stats = memory.take_stats();
   told.watched.assign(memory.watched().begin(), memory.watched().end());
   told.ledger = memory.ledger();
-  told.planned = memory_ledger(kTensors, c.policy(), c.optimizer(), memory.sharding());
-  told.planned_sent = sent_bytes(kTensors, c.policy(), c.optimizer(), memory.sharding());
+  told.planned = memory_ledger(kSlotTensors, c.policy(), c.optimizer(), memory.sharding());
+  told.planned_sent = sent_bytes(kSlotTensors, c.policy(), c.optimizer(), memory.sharding());
   for (int i = 0; i < memory.tensors(); ++i) {
     RoleArray<std::string> codes, steps;
     for (const Role role : kEveryRole) {
@@ -210,7 +212,7 @@ void train(const Case& c, Ranks& ranks, Told& told) {
   }
 }
 
-std::vector<Told> train_on(const Case& c, int count) {
+std::vector<Told> train_on(const SlotCase& c, int count) {
   std::vector<Told> told(static_cast<std::size_t>(count));
   if (count == 1) {
     train(c, alone(), told[0]);
@@ -252,7 +254,7 @@ void expect_same(const std::vector<Told>& all, const Told& one) {
       EXPECT_EQ(a.clip_factor, b.clip_factor);
       EXPECT_EQ(a.clipped_tensors, b.clipped_tensors);
     }
-    for (std::size_t i = 0; i < kTensors.size(); ++i) {
+    for (std::size_t i = 0; i < kSlotTensors.size(); ++i) {
       for (const Role role : kEveryRole)
         expect_same_counts(told.stats[i].role[role], one.stats[i].role[role]);
       for (int k = 0; k < kWatched; ++k) {
@@ -268,20 +270,20 @@ void expect_same(const std::vector<Told>& all, const Told& one) {
   std::int64_t state_bytes = 0;
   for (const Told& told : all) state_bytes += told.state_bytes;
   EXPECT_EQ(state_bytes, one.state_bytes) << "each state lies with one rank";
-  for (std::size_t i = 0; i < kTensors.size(); ++i) {
+  for (std::size_t i = 0; i < kSlotTensors.size(); ++i) {
     for (const Role role : kEveryRole) {
       std::string codes, steps;
       for (const Told& told : all) {
         codes += told.codes[i][role];
         steps += told.steps[i][role];
       }
-      EXPECT_TRUE(codes == one.codes[i][role]) << kTensors[i].name << " " << to_string(role);
-      EXPECT_TRUE(steps == one.steps[i][role]) << kTensors[i].name << " steps of " << to_string(role);
+      EXPECT_TRUE(codes == one.codes[i][role]) << kSlotTensors[i].name << " " << to_string(role);
+      EXPECT_TRUE(steps == one.steps[i][role]) << kSlotTensors[i].name << " steps of " << to_string(role);
     }
   }
 }
 
-const Case kCases[] = {
+const SlotCase kCases[] = {
     {.clip = 0.1},
     {.preset = "lpmm", .rule = "sgd", .percentile = 40, .feeds_back = true},
     {.preset = "lpmm-compact", .rule = "lion", .microbatches = 8, .slots = 4, .compensates = true},
@@ -295,9 +297,9 @@ const Case kCases[] = {
     {.preset = "bnb8-2048", .rule = "adamw", .update_clip = 0.5},
 };
 
-TEST(Slots, ThreadsAsRanksStoreWhatOneDoes) {
+TEST(Slots, RanksStoreWhatOneDoes) {
   int row = 0;
-  for (const Case& c : kCases) {
+  for (const SlotCase& c : kCases) {
     if (kSanitized && ++row % 4 != 1) continue;
     const Told one = train_on(c, 1)[0];
     for (const int count : {2, 3, 4, 8}) {
@@ -342,7 +344,7 @@ TEST(Slots, WhatDoesNotGoTogetherIsRefused) {
   CpuDevice device(1);
   const auto refusal = [&](const Policy& policy, int microbatches, int slots) -> std::string {
     try {
-      const ModelMemory memory(kTensors, policy, Case{}.optimizer(), 7, microbatches, device, slots);
+      const ModelMemory memory(kSlotTensors, policy, SlotCase{}.optimizer(), 7, microbatches, device, slots);
     } catch (const UsageError& e) {
       return e.what();
     }
