@@ -231,9 +231,11 @@ def flat(config, before=""):
 def is_same_rotary(key, value, after):
     """transformers 5 wrote rope_parameters for rope_theta and rope_scaling, and reads both."""
     name = key.removeprefix("rope_parameters.")
-    if name == "sliding_attention.rope_theta":  # a Gemma 3's
-        return after.get("rope_local_base_freq") == value
-    name = name.removeprefix("sliding_attention." if value == "default" else "full_attention.")
+    if name.startswith("sliding_attention."):  # a Gemma 3's, which is not scaled
+        return value == (after.get("rope_local_base_freq") if name.endswith("rope_theta") else "default")
+    if key == "_sliding_window_pattern":  # which transformers 5 has beside layer_types
+        return value == after.get("sliding_window_pattern")
+    name = name.removeprefix("full_attention.")
     there = {"rope_type": "default", "partial_rotary_factor": 1.0, **(after.get("rope_scaling") or {}), "rope_theta": after.get("rope_theta")}
     return name != key and there.get(name) == value
 
