@@ -20,7 +20,7 @@ run(${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${work}/packed --component 
 # Headers of embedding programs and no others, below <lpmm/...>.
 file(GLOB folders RELATIVE ${work}/packed/include ${work}/packed/include/* ${work}/packed/include/lpmm/* ${work}/packed/include/lpmm/*/*)
 list(FILTER folders EXCLUDE REGEX "\\.h$")
-if(NOT folders STREQUAL "lpmm;lpmm/base;lpmm/kernels;lpmm/kernels/formats;lpmm/kernels/rules;lpmm/kernels/threads;lpmm/memory")
+if(NOT folders STREQUAL "lpmm;lpmm/base;lpmm/kernels;lpmm/kernels/formats;lpmm/kernels/rules;lpmm/kernels/threads;lpmm/memory;lpmm/memory/slots")
   message(FATAL_ERROR "installed headers lie in ${folders}")
 endif()
 
