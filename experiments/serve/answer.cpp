@@ -31,9 +31,7 @@ Json chat_token(const Tokenizer& tokenizer, std::int32_t id, double logprob) {
   const std::string bytes = bytes_of(tokenizer, id);
   Json numbers = Json::array();
   for (const char c : bytes) numbers.push_back(static_cast<unsigned char>(c));
-  Utf8Stream characters;
-  const std::string whole = characters.push(bytes);
-  return {{"token", whole + characters.finish()}, {"logprob", logprob}, {"bytes", numbers}};
+  return {{"token", whole_characters(bytes)}, {"logprob", logprob}, {"bytes", numbers}};
 }
 
 Json reason_of(Ended ended) {
@@ -41,6 +39,12 @@ Json reason_of(Ended ended) {
 }
 
 }  // namespace
+
+std::string whole_characters(const std::string& bytes) {
+  Utf8Stream characters;
+  const std::string whole = characters.push(bytes);
+  return whole + characters.finish();
+}
 
 TokenScore score_token(std::span<const float> logits, std::int32_t id, std::int64_t alternatives,
                        std::int64_t known) {
@@ -50,6 +54,7 @@ TokenScore score_token(std::span<const float> logits, std::int32_t id, std::int6
   const double all = most + std::log(sum);
   const auto logit = [&](std::int32_t i) { return logits[static_cast<std::size_t>(i)]; };
   TokenScore score{id, static_cast<double>(logit(id)) - all, {}};
+  if (alternatives == 0) return score;
   std::vector<std::int32_t> ids(std::min(logits.size(), static_cast<std::size_t>(known)));
   std::iota(ids.begin(), ids.end(), 0);
   const auto end = ids.begin() + std::min<std::ptrdiff_t>(std::ssize(ids), alternatives);

@@ -16,6 +16,9 @@
 
 namespace lpmm {
 
+// Bytes as text; what is no character of UTF-8 becomes U+FFFD.
+std::string whole_characters(const std::string& bytes);
+
 // A token, with the natural logarithms of its probability and of the likeliest ones', before temperature and
 // whatever else is asked of the choice. The first token of a text has none.
 struct TokenScore {

@@ -39,12 +39,6 @@ TextWriter::GoesOn as_question(const std::function<void()>& goes_on) {
   };
 }
 
-std::string whole_characters(const std::string& bytes) {
-  Utf8Stream characters;
-  const std::string whole = characters.push(bytes);
-  return whole + characters.finish();
-}
-
 class Turn {
  public:
   Turn(Turns& turns, std::size_t most, const std::function<void()>& goes_on) : turns_(turns) {

@@ -112,21 +112,7 @@ struct KeyPair {
   std::string_view gguf, theirs;  // behind the kind and a dot; in config.json
   bool is_real = false;
 };
-constexpr KeyPair kLlamaKeys[] = {{"block_count", "num_hidden_layers"},
-                                  {"context_length", "max_position_embeddings"},
-                                  {"embedding_length", "hidden_size"},
-                                  {"feed_forward_length", "intermediate_size"},
-                                  {"attention.head_count", "num_attention_heads"},
-                                  {"attention.head_count_kv", "num_key_value_heads"},
-                                  {"attention.key_length", "head_dim"},
-                                  {"attention.sliding_window", "sliding_window"},
-                                  {"attention.layer_norm_rms_epsilon", "rms_norm_eps", true},
-                                  {"rope.freq_base", "rope_theta", true},
-                                  {"embedding_scale", "embedding_multiplier", true},
-                                  {"residual_scale", "residual_multiplier", true},
-                                  {"attention.scale", "attention_multiplier", true},
-                                  {"logit_scale", "logits_scaling", true}};
-constexpr KeyPair kGemma3Keys[] = {{"block_count", "num_hidden_layers"},
+constexpr KeyPair kRotaryKeys[] = {{"block_count", "num_hidden_layers"},
                                    {"context_length", "max_position_embeddings"},
                                    {"embedding_length", "hidden_size"},
                                    {"feed_forward_length", "intermediate_size"},
@@ -134,9 +120,14 @@ constexpr KeyPair kGemma3Keys[] = {{"block_count", "num_hidden_layers"},
                                    {"attention.head_count_kv", "num_key_value_heads"},
                                    {"attention.key_length", "head_dim"},
                                    {"attention.sliding_window", "sliding_window"},
-                                   {"attention.sliding_window_pattern", "sliding_window_pattern"},
                                    {"attention.layer_norm_rms_epsilon", "rms_norm_eps", true},
-                                   {"rope.freq_base", "rope_theta", true},
+                                   {"rope.freq_base", "rope_theta", true}};
+// Beside these.
+constexpr KeyPair kLlamaKeys[] = {{"embedding_scale", "embedding_multiplier", true},
+                                  {"residual_scale", "residual_multiplier", true},
+                                  {"attention.scale", "attention_multiplier", true},
+                                  {"logit_scale", "logits_scaling", true}};
+constexpr KeyPair kGemma3Keys[] = {{"attention.sliding_window_pattern", "sliding_window_pattern"},
                                    {"rope.freq_base_swa", "rope_local_base_freq", true},
                                    {"final_logit_softcapping", "final_logit_softcapping", true}};
 constexpr KeyPair kGpt2Keys[] = {
@@ -151,10 +142,13 @@ constexpr const char *kRopeWidth = "rope.dimension_count", *kValueWidth = "atten
 constexpr const char* kOriginalContext = "original_max_position_embeddings";
 constexpr double kUsualContext = 8192;  // of Llama 3 before its frequencies are scaled
 
-std::span<const KeyPair> key_pairs(const GgufModel& model) {
-  if (model.name == kGpt2) return kGpt2Keys;
-  if (model.name == kGemma3) return kGemma3Keys;
-  return kLlamaKeys;
+std::vector<KeyPair> key_pairs(const GgufModel& model) {
+  if (model.name == kGpt2) return {std::begin(kGpt2Keys), std::end(kGpt2Keys)};
+  std::vector<KeyPair> pairs(std::begin(kRotaryKeys), std::end(kRotaryKeys));
+  const std::span<const KeyPair> own =
+      model.name == kGemma3 ? std::span<const KeyPair>(kGemma3Keys) : std::span<const KeyPair>(kLlamaKeys);
+  pairs.insert(pairs.end(), own.begin(), own.end());
+  return pairs;
 }
 
 // Of keys of a kind, with what is said of them where they are not numbers.
@@ -418,12 +412,13 @@ std::vector<float> rotary_factors(const Json& config) {
 
 std::vector<std::string> unused_keys(const GgufFile& file, const GgufModel& model) {
   std::vector<std::string> unused;
+  const std::vector<KeyPair> sizes = key_pairs(model);
   for (const auto& [name, value] : file.keys().items()) {
     const std::string start = fmt::format("{}.", model.name);
     const std::string key = name.starts_with(start) ? name.substr(start.size()) : "";
     const std::string_view others[] = {kRopeWidth,     kValueWidth, kRopeType, kRopeFactor, kRopeContext,
                                        kRopeMagnitude, kRopeFast,   kRopeSlow, "vocab_size"};
-    const bool is_size = std::ranges::find(key_pairs(model), key, &KeyPair::gguf) != key_pairs(model).end() ||
+    const bool is_size = std::ranges::find(sizes, key, &KeyPair::gguf) != sizes.end() ||
                          std::ranges::find(others, key) != std::end(others);
     const bool is_form = name == kArchitecture || name == "general.alignment" ||
                          name == "general.file_type" || name == "general.quantization_version";

@@ -4,17 +4,12 @@
 #include <bit>
 #include <numeric>
 
+#include "kernels/matrix.h"
 #include "lpmm/memory/optimizer_config.h"
 #include "lpmm/memory/roles.h"
 
 namespace lpmm {
 namespace {
-
-constexpr std::int64_t kAlignment = 64;
-
-std::int64_t aligned(std::int64_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
 
 bool is_trained(const Policy& policy, const OptimizerConfig& optimizer, const TensorInfo& tensor) {
   return has_role(policy, optimizer, tensor, Role::kAccumulator);
@@ -121,10 +116,10 @@ std::size_t Shares::most_rounds() const {
 }
 
 std::int64_t steps_at(const Spec& spec, std::int64_t count) {
-  return aligned(code_bytes(spec.format, count));
+  return kernels::aligned(code_bytes(spec.format, count));
 }
 std::int64_t piece_bytes(const Spec& spec, std::int64_t count) {
-  return steps_at(spec, count) + aligned(step_bytes(spec, count));
+  return steps_at(spec, count) + kernels::aligned(step_bytes(spec, count));
 }
 
 std::int64_t bytes_at_once(const Shares& shares, std::span<const TensorInfo> tensors, const Policy& policy,

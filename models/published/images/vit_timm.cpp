@@ -119,16 +119,20 @@ void refuse_others(const PublishedTensors& tensors) {
   }
 }
 
+// The settings that config.json has for timm's architecture; none where it has not.
+PublishedConfig arguments_beside(const std::string& path) {
+  const std::string beside = PublishedConfig::beside(path);
+  Json arguments = Json::object();
+  if (PublishedConfig::is_beside(path)) {
+    const PublishedConfig config(beside);
+    if (config.has("model_args")) arguments = config.json()["model_args"];
+  }
+  return {beside + ": model_args", std::move(arguments)};
+}
 // The number of heads that config.json says; 0: it does not.
 std::int64_t heads_beside(const std::string& path) {
-  const std::string beside = PublishedConfig::beside(path);
-  if (!PublishedConfig::is_beside(path)) return 0;
-  const PublishedConfig config(beside);
-  const bool mean_pooled = PublishedTensors(path).find("cls_token").entry == nullptr;
-  config.expect_timm("vit", {mean_pooled ? "avg" : "token"});
-  if (!config.has("model_args")) return 0;
-  const PublishedConfig sizes(beside + ": model_args", config.json()["model_args"]);
-  return sizes.has("num_heads") ? sizes.size("num_heads") : 0;
+  const PublishedConfig arguments = arguments_beside(path);
+  return arguments.has("num_heads") ? arguments.size("num_heads") : 0;
 }
 
 // How many positions are of tokens before the patches.
@@ -144,13 +148,6 @@ std::int64_t patches_across(const ModelConfig& m, std::int64_t positions) {
 }
 // Factors on what layers add are learned: this is what timm's models begin with, mostly.
 constexpr double kFirstFactor = 1e-5;
-double first_factor(const std::string& path) {
-  if (!PublishedConfig::is_beside(path)) return kFirstFactor;
-  const PublishedConfig config(PublishedConfig::beside(path));
-  if (!config.has("model_args")) return kFirstFactor;
-  return PublishedConfig(config.path() + ": model_args", config.json()["model_args"])
-      .positive("init_values", kFirstFactor);
-}
 
 std::int64_t usual_heads(std::int64_t channels) {
   return std::max<std::int64_t>(1, channels / kHeadWidth);
@@ -204,7 +201,8 @@ ModelConfig read_vit(const std::string& path) {
   model.set("distilled", has("dist_token"));
   model.set("mean_pooled", !has("cls_token"));
   model.set("registers", has("reg_token") ? shape_of(tensors, "reg_token", 3)[1] : 0);
-  if (has("blocks.0.ls1.gamma")) model.set("layer_scale", first_factor(path));
+  if (has("blocks.0.ls1.gamma"))
+    model.set("layer_scale", arguments_beside(path).positive("init_values", kFirstFactor));
   const std::int64_t positions = shape_of(tensors, "pos_embed", 3)[1];
   if (patches_across(model, positions) == 0) model.set("patch_positions", true);
   const std::int64_t across = patches_across(model, positions);
@@ -218,6 +216,10 @@ ModelConfig read_vit(const std::string& path) {
             }));
   model.set("embedding", patch[0]);
   model.set("patch", patch[2]);
+  if (PublishedConfig::is_beside(path)) {
+    PublishedConfig(PublishedConfig::beside(path))
+        .expect_timm("vit", {model.flag("mean_pooled") ? "avg" : "token"});
+  }
   const std::int64_t heads = heads_beside(path);
   model.set("heads", heads > 0 ? heads : usual_heads(patch[0]));
   model.channels = static_cast<int>(patch[1]);
