@@ -15,7 +15,8 @@ mkdir -p "$folder/include"
 rm -f "$folder"/*.o  # of sources that may be gone
 for library in hwy fmt nlohmann; do ln -sfn "/usr/include/$library" "$folder/include/$library"; done  # and nothing else of /usr
 sources=(kernels/formats/maps.cpp kernels/orthogonal.cpp kernels/threads/*.cpp kernels/cpu/*.cpp kernels/cpu/packed/*.cpp
-  kernels/cpu/sets/*.cpp lpmm/memory/*.cpp lpmm/base/text.cpp lpmm/files/files.cpp lpmm/files/json.cpp lpmm/files/safetensors.cpp)
+  kernels/cpu/sets/*.cpp lpmm/memory/*.cpp lpmm/memory/slots/*.cpp lpmm/ranks/ranks.cpp lpmm/base/text.cpp lpmm/files/files.cpp
+  lpmm/files/json.cpp lpmm/files/safetensors.cpp)
 tests=(tests/kernels/{codec,fused,scales,simd}_test.cpp $gtest/src/{gtest-all,gtest_main}.cc)
 export compiler gtest folder
 compile() {
