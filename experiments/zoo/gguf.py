@@ -27,7 +27,8 @@ except ImportError as absent:
 import exports
 import made_tokenizers as made
 
-TOKENS, PROMPT = 48, "The packed memory of a model"
+TOKENS, PROMPT = 64, "The packed memory of a model"
+TEXTS = made.texts(10_000)
 
 
 class LlamaCpp:
@@ -68,7 +69,7 @@ def judge(name, published, folder):
     export(folder / "run", folder / "hf", "--hf", "--type", "fp32")
     tokenizer, model = t.AutoTokenizer.from_pretrained(folder / "hf"), t.AutoModelForCausalLM.from_pretrained(folder / "hf", dtype=torch.float32)
     server = LlamaCpp(folder / "model.gguf")
-    odd = [text for text in made.texts() if tokenizer.encode(text, add_special_tokens=False) != server.ids(text)]
+    odd = [text for text in TEXTS if tokenizer.encode(text, add_special_tokens=False) != server.ids(text)]
     prompt = tokenizer.encode(PROMPT)
     with torch.no_grad():
         told_next = model(torch.tensor([prompt])).logits[0].log_softmax(1)
@@ -85,8 +86,8 @@ def judge(name, published, folder):
     first, second = load_file(folder / "hf/model.safetensors"), load_file(folder / "hf2/model.safetensors")
     changed = [key for key in first.keys() | second.keys() if key not in first or key not in second or not torch.equal(first[key], second[key])]
     again = t.AutoTokenizer.from_pretrained(folder / "hf2")
-    lost = sum(tokenizer.encode(text) != again.encode(text) for text in made.texts())
-    print(f"{name}: ids {len(odd)} of {len(made.texts())} differ, {same_prefix(ours, theirs)} of {TOKENS} greedy tokens are the same, "
+    lost = sum(tokenizer.encode(text) != again.encode(text) for text in TEXTS)
+    print(f"{name}: ids {len(odd)} of {len(TEXTS)} differ, {same_prefix(ours, theirs)} of {TOKENS} greedy tokens are the same, "
           f"log-probabilities {apart:.1e} apart; imported again: {len(changed)} tensors and {lost} texts differ"
           f"{'; ' + told.strip() if told else ''}", flush=True)
     if odd:

@@ -21,11 +21,11 @@ ODD = ["", " ", "  ", "a", " a", "a ", "\n", "\n\n", "\r\n", "\t", "a\tb", "a\u0
        "<0x41>", "▁the", "Ġthe", "##ing", "\\n", "\"q\"", "`c`", "{a: [1]}", "\u2581", "x" * 130, "日" * 60, "a\u0301" * 30, "ab " * 40, "\u00ad"]
 
 
-def texts():
+def texts(count=120):
     draw = random.Random(1)
     words = " ".join(LINES).split()
     out = list(ODD)
-    while len(out) < 120:
+    while len(out) < count:
         out.append(draw.choice(["", " "]).join(draw.choice([draw.choice(words), draw.choice(ODD)]) for _ in range(draw.randint(2, 8))))
     return out
 

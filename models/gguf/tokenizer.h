@@ -1,5 +1,4 @@
-// The tokenizer within a GGUF: byte-level BPE as a tokenizer.json, SentencePiece as a tokenizer.model, and
-// back.
+// The tokenizer within a GGUF, byte-level BPE or SentencePiece's, as a tokenizer.json, and back.
 #pragma once
 
 #include <cstdint>

@@ -1,14 +1,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <unordered_set>
 
 #include "lpmm/base/error.h"
 #include "lpmm/base/terminal.h"
 #include "lpmm/data/tokenizer.h"
 #include "lpmm/data/tokenizers/characters.h"
+#include "lpmm/data/utf8.h"
 #include "lpmm/files/files.h"
 #include "models/gguf/splits.h"
 #include "models/gguf/token_types.h"
@@ -74,8 +75,65 @@ class TokenKeys {
   Json tokens_, types_, scores_;
 };
 
-// ---- byte-level BPE --------------------------------------------------------------------------------------------
-Json bpe_document(const TokenKeys& keys, const GgufSplit& split) {
+// ---- tokenizer.json --------------------------------------------------------------------------------------------
+Json added_token(std::size_t id, const std::string& token, bool is_special, bool is_normalized) {
+  return {{"id", id},
+          {"content", token},
+          {"single_word", false},
+          {"lstrip", false},
+          {"rstrip", false},
+          {"normalized", is_normalized},
+          {"special", is_special}};
+}
+
+// Special tokens that stand before and behind every text.
+Json special_frame(const TokenKeys& keys, bool adds_begin, bool adds_end) {
+  Json single = Json::array(), special = Json::object();
+  const auto put = [&](const std::optional<std::size_t>& id) {
+    const std::string name = keys.token(*id);
+    single.push_back({{"SpecialToken", {{"id", name}, {"type_id", 0}}}});
+    special[name] = {{"id", name}, {"ids", Json::array({*id})}, {"tokens", Json::array({name})}};
+  };
+  const auto begin = keys.special("bos"), end = keys.special("eos");
+  if (begin && adds_begin) put(begin);
+  Json pair = single;
+  const Json first = {{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
+  single.push_back(first);
+  if (end && adds_end) put(end);
+  if (special.empty()) return {};
+  pair.push_back(first);
+  pair.push_back({{"Sequence", {{"id", "B"}, {"type_id", 1}}}});
+  if (end && adds_end) pair.push_back(single.back());
+  return {{"type", "TemplateProcessing"}, {"single", single}, {"pair", pair}, {"special_tokens", special}};
+}
+
+Json whole_document(Json added, Json normalizer, Json pre_tokenizer, Json frame, Json decoder, Json model) {
+  return {{"version", "1.0"},
+          {"truncation", nullptr},
+          {"padding", nullptr},
+          {"added_tokens", std::move(added)},
+          {"normalizer", std::move(normalizer)},
+          {"pre_tokenizer", std::move(pre_tokenizer)},
+          {"post_processor", std::move(frame)},
+          {"decoder", std::move(decoder)},
+          {"model", std::move(model)}};
+}
+
+Json bpe_model(Json unknown, bool has_bytes, bool whole_words, Json vocabulary, Json merges) {
+  return {{"type", "BPE"},
+          {"dropout", nullptr},
+          {"fuse_unk", !unknown.is_null()},
+          {"unk_token", std::move(unknown)},
+          {"continuing_subword_prefix", nullptr},
+          {"end_of_word_suffix", nullptr},
+          {"byte_fallback", has_bytes},
+          {"ignore_merges", whole_words},
+          {"vocab", std::move(vocabulary)},
+          {"merges", std::move(merges)}};
+}
+
+// Byte-level BPE.
+Json bytes_document(const TokenKeys& keys, const GgufSplit& split) {
   Json vocabulary = Json::object(), added = Json::array();
   Json::object_t& entries = vocabulary.get_ref<Json::object_t&>();
   for (std::size_t id = 0; id < keys.count(); ++id) {
@@ -83,106 +141,83 @@ Json bpe_document(const TokenKeys& keys, const GgufSplit& split) {
     const std::int64_t type = keys.type(id);
     if (type == kUnusedToken) continue;  // fills up the rows of the matrix
     const bool is_added = type == kControlToken || type == kUserToken;
-    if (is_added) {
-      added.push_back({{"id", id},
-                       {"content", token},
-                       {"single_word", false},
-                       {"lstrip", false},
-                       {"rstrip", false},
-                       {"normalized", false},
-                       {"special", type == kControlToken}});
-    }
+    if (is_added) added.push_back(added_token(id, token, type == kControlToken, false));
     // At the end, without a search for the name: there are many, and load_tokenizer() looks for doubles.
     if (!is_added || unspelled_bytes(token)) entries.emplace_back(token, id);
   }
-  Json model = {{"type", "BPE"},
-                {"dropout", nullptr},
-                {"unk_token", nullptr},
-                {"continuing_subword_prefix", nullptr},
-                {"end_of_word_suffix", nullptr},
-                {"fuse_unk", false},
-                {"byte_fallback", false},
-                {"ignore_merges", split.whole_words},
-                {"vocab", std::move(vocabulary)},
-                {"merges", keys.list("merges", true, &Json::is_string)}};
-  const auto begin = keys.special("bos");
-  Json before;
-  if (begin && keys.flag("add_bos_token", split.adds_begin)) {
-    const std::string name = keys.token(*begin);
-    const Json single = {{"SpecialToken", {{"id", name}, {"type_id", 0}}}};
-    before = {{"type", "TemplateProcessing"},
-              {"single", Json::array({single, {{"Sequence", {{"id", "A"}, {"type_id", 0}}}}})},
-              {"pair", Json::array({single,
-                                    {{"Sequence", {{"id", "A"}, {"type_id", 0}}}},
-                                    {{"Sequence", {{"id", "B"}, {"type_id", 1}}}}})},
-              {"special_tokens",
-               {{name, {{"id", name}, {"ids", Json::array({*begin})}, {"tokens", Json::array({name})}}}}}};
+  return whole_document(
+      std::move(added), split.normalizes ? Json{{"type", "NFC"}} : Json(), pre_tokenizer_json(split),
+      special_frame(keys, keys.flag("add_bos_token", split.adds_begin), keys.flag("add_eos_token", false)),
+      {{"type", "ByteLevel"}, {"add_prefix_space", true}, {"trim_offsets", true}, {"use_regex", true}},
+      bpe_model(nullptr, false, split.whole_words, std::move(vocabulary),
+                keys.list("merges", true, &Json::is_string)));
+}
+
+// The pairs that make each piece. SentencePiece joins the two parts whose whole has the highest score, so a
+// merge has the rank of its whole.
+Json merges_of_pieces(const TokenKeys& keys, const std::vector<std::size_t>& pieces) {
+  constexpr std::size_t kLongest = 1000;  // bytes: all its cuts are tried
+  std::unordered_set<std::string> known;
+  for (const std::size_t id : pieces) {
+    if (keys.token(id).size() > kLongest)
+      throw keys.refusal(fmt::format("has a token of more than {} bytes", kLongest));
+    known.insert(keys.token(id));
   }
-  return {{"version", "1.0"},
-          {"truncation", nullptr},
-          {"padding", nullptr},
-          {"added_tokens", std::move(added)},
-          {"normalizer", split.normalizes ? Json{{"type", "NFC"}} : Json()},
-          {"pre_tokenizer", pre_tokenizer_json(split)},
-          {"post_processor", std::move(before)},
-          {"decoder",
-           {{"type", "ByteLevel"}, {"add_prefix_space", true}, {"trim_offsets", true}, {"use_regex", true}}},
-          {"model", std::move(model)}};
+  std::vector<std::size_t> order = pieces;
+  std::ranges::stable_sort(order, std::ranges::greater(), [&](std::size_t id) { return keys.score(id); });
+  Json merges = Json::array();
+  for (const std::size_t id : order) {
+    const std::string whole = keys.token(id);
+    for (std::size_t cut = first_character(whole).bytes; cut < whole.size();
+         cut += first_character(std::string_view(whole).substr(cut)).bytes) {
+      std::string left = whole.substr(0, cut), right = whole.substr(cut);
+      if (known.contains(left) && known.contains(right))
+        merges.push_back(Json::array({std::move(left), std::move(right)}));
+    }
+  }
+  return merges;
 }
 
-// ---- SentencePiece -----------------------------------------------------------------------------------------------
-// A protobuf message: https://protobuf.dev/programming-guides/encoding/
-void put_varint(std::string& out, std::uint64_t value) {
-  for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80U);
-  out += static_cast<char>(value);
-}
-void put_number(std::string& out, unsigned field, std::int64_t value) {
-  put_varint(out, field << 3U);
-  put_varint(out, static_cast<std::uint64_t>(value));
-}
-void put_bytes(std::string& out, unsigned field, std::string_view bytes) {
-  put_varint(out, field << 3U | 2U);
-  put_varint(out, bytes.size());
-  out += bytes;
-}
-void put_float(std::string& out, unsigned field, float value) {
-  put_varint(out, field << 3U | 5U);
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  for (unsigned i = 0; i < 4; ++i) out += static_cast<char>(bits >> 8 * i);
-}
-
-// https://github.com/google/sentencepiece/blob/master/src/sentencepiece_model.proto
-std::string piece_model(const TokenKeys& keys) {
-  enum Field : unsigned { kPieces = 1, kTrainer = 2, kNormalizer = 3 };
-  std::string out, trainer, normalizer;
-  bool has_bytes = false;
+// SentencePiece's BPE, as llama.cpp runs it.
+Json pieces_document(const TokenKeys& keys) {
+  constexpr std::string_view kSpace = "\u2581";
   const auto unknown = keys.special("unknown");
+  Json vocabulary = Json::object(), added = Json::array(), unknown_name;
+  Json::object_t& entries = vocabulary.get_ref<Json::object_t&>();
+  std::vector<std::size_t> pieces;
+  const bool has_prefix = keys.flag("add_space_prefix", true);
+  bool has_bytes = false;
   for (std::size_t id = 0; id < keys.count(); ++id) {
+    const std::string token = keys.token(id);
     // Some files, Gemma's among them, name the unknown token and call it a control token.
     const std::int64_t type = unknown && id == *unknown ? std::int64_t{kUnknownToken} : keys.type(id);
-    std::string piece;
-    put_bytes(piece, 1, keys.token(id));
-    put_float(piece, 2, keys.score(id));
-    put_number(piece, 3, type);
-    put_bytes(out, kPieces, piece);
+    if (type == kUnusedToken || token.empty()) continue;
+    if (type == kUnknownToken) unknown_name = token;
     has_bytes |= type == kByteToken;
+    if (type == kNormalToken) pieces.push_back(id);
+    // A user's token with a space in it is looked for where spaces are spelled, which is behind the prefix
+    // too.
+    if (type != kNormalToken && type != kByteToken) {
+      const bool is_spelled = type == kUserToken && !has_prefix && token.find(kSpace) != std::string::npos;
+      added.push_back(added_token(id, token, type != kUserToken, is_spelled));
+    }
+    entries.emplace_back(token, id);
   }
-  constexpr int kBpe = 2;
-  put_number(trainer, 3, kBpe);
-  put_number(trainer, 35, has_bytes ? 1 : 0);
-  constexpr unsigned kIds[] = {41, 42, 40, 43}, kNames[] = {46, 47, 45, 48};
-  for (std::size_t i = 0; i < std::size(kSpecial); ++i) {
-    const auto id = keys.special(kSpecial[i]);
-    put_number(trainer, kIds[i], id ? static_cast<std::int64_t>(*id) : -1);
-    if (id) put_bytes(trainer, kNames[i], keys.token(*id));
+  Json spell = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kSpace}};
+  Json decoders = Json::array({{{"type", "Replace"}, {"pattern", {{"String", kSpace}}}, {"content", " "}},
+                               {{"type", "ByteFallback"}},
+                               {{"type", "Fuse"}}});
+  if (has_prefix) {
+    spell = {{"type", "Sequence"},
+             {"normalizers", Json::array({{{"type", "Prepend"}, {"prepend", kSpace}}, std::move(spell)})}};
+    decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
   }
-  put_bytes(normalizer, 1, "identity");
-  put_number(normalizer, 3, keys.flag("add_space_prefix", true) ? 1 : 0);
-  put_number(normalizer, 4, keys.flag("remove_extra_whitespaces", false) ? 1 : 0);
-  put_number(normalizer, 5, 1);
-  put_bytes(out, kTrainer, trainer);
-  put_bytes(out, kNormalizer, normalizer);
-  return out;
+  return whole_document(
+      std::move(added), std::move(spell), nullptr,
+      special_frame(keys, keys.flag("add_bos_token", true), keys.flag("add_eos_token", false)),
+      {{"type", "Sequence"}, {"decoders", std::move(decoders)}},
+      bpe_model(std::move(unknown_name), has_bytes, false, std::move(vocabulary),
+                merges_of_pieces(keys, pieces)));
 }
 
 }  // namespace
@@ -203,6 +238,7 @@ std::string unpack_tokenizer(const GgufFile& file, const std::string& folder, Js
   }
   if (const std::string template_text = keys.text("chat_template"); !template_text.empty())
     write_text(at("chat_template.jinja"), template_text);
+  Json document;
   if (model == "gpt2") {
     const GgufSplit* split = find_split(pre.empty() ? "gpt-2" : pre);
     if (split == nullptr)
@@ -210,21 +246,17 @@ std::string unpack_tokenizer(const GgufFile& file, const std::string& folder, Js
           "its tokenizer splits words as \"{}\" does, which is not here: give the model's own "
           "tokenizer.json with --vocab",
           printable(pre));
-    settings["tokenizer_class"] = "PreTrainedTokenizerFast";
-    write_text(at(kTokenizerJson), bpe_document(keys, *split).dump());
+    document = bytes_document(keys, *split);
   } else if (model == "llama" && keys.has_scores()) {
-    settings["tokenizer_class"] =
-        config.value("model_type", "") == "gemma3_text" ? "GemmaTokenizer" : "LlamaTokenizer";
-    settings["add_bos_token"] = keys.flag("add_bos_token", true);
-    settings["add_eos_token"] = keys.flag("add_eos_token", false);
-    settings["legacy"] = false;
-    write_text(at(kSentencePieceFile), piece_model(keys));
+    document = pieces_document(keys);
   } else {
     return fmt::format(
         "its tokenizer is of the kind \"{}\", which is not read from a GGUF: give the model's own "
         "with --vocab",
         printable(model));
   }
+  settings["tokenizer_class"] = "PreTrainedTokenizerFast";
+  write_text(at(kTokenizerJson), document.dump());
   write_text(at("tokenizer_config.json"), settings.dump(2) + "\n");
   return "";
 }

@@ -6,8 +6,10 @@
 
 #include <fstream>
 #include <functional>
+#include <random>
 
 #include "lpmm/data/tokenizer.h"
+#include "lpmm/data/tokenizers/sentence_piece/sentence_piece.h"
 #include "lpmm/files/files.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/stored_weights.h"
@@ -15,6 +17,7 @@
 #include "models/gguf/layout.h"
 #include "models/gguf/tokenizer.h"
 #include "models/published/published.h"
+#include "tests/lpmm/data/sentence_pieces.h"
 #include "tests/lpmm/said.h"
 #include "tests/models/imported.h"
 #include "tests/models/through.h"
@@ -266,19 +269,84 @@ TEST_F(GgufTest, AWayToSplitThatLlamaCppHasNotIsSaid) {
 
 // Gemma's files call <unk> a control token.
 TEST_F(GgufTest, TheUnknownTokenIsTheOneThatIsNamed) {
-  const Json keys = {{"general.architecture", "gemma3"},
-                     {"tokenizer.ggml.model", "llama"},
-                     {"tokenizer.ggml.tokens", {"<pad>", "<unk>", "a", "b", "ab"}},
-                     {"tokenizer.ggml.scores", {0.0, 0.0, -1.0, -2.0, -3.0}},
-                     {"tokenizer.ggml.token_type", {3, 3, 1, 1, 1}},
-                     {"tokenizer.ggml.unknown_token_id", 1},
-                     {"tokenizer.ggml.add_space_prefix", false}};
+  const Json keys = {
+      {"general.architecture", "gemma3"},
+      {"tokenizer.ggml.model", "llama"},
+      {"tokenizer.ggml.tokens", {"<pad>", "<unk>", "a", "b", "ab", "\u2581\u2581", "\u2581", "\u2581a"}},
+      {"tokenizer.ggml.scores", {0.0, 0.0, -1.0, -2.0, -3.0, 0.0, -5.0, -6.0}},
+      {"tokenizer.ggml.token_type", {3, 3, 1, 1, 1, 4, 1, 1}},
+      {"tokenizer.ggml.unknown_token_id", 1},
+      {"tokenizer.ggml.add_space_prefix", false}};
   write_gguf(path("t.gguf"), keys, {});
   fs::create_directory(path("back"));
   Json config = Json::object();
   EXPECT_EQ(unpack_tokenizer(GgufFile(path("t.gguf")), path("back"), config), "");
-  EXPECT_EQ(load_tokenizer(path("back") + "/tokenizer.model")->encode("abx"),
-            (std::vector<std::int32_t>{4, 1}));
+  const auto tokenizer = load_tokenizer(path("back"));
+  EXPECT_EQ(tokenizer->encode("abx"), (std::vector<std::int32_t>{4, 1}));
+  EXPECT_EQ(tokenizer->encode("a   a"), (std::vector<std::int32_t>{2, 5, 7}));  // as the user's token says
+}
+
+// Llama 2's kind: bytes of what has no piece, a space before each text, and a user's token.
+TEST_F(GgufTest, PiecesAreJoinedByTheirScores) {
+  const Json keys = {
+      {"general.architecture", "llama"},
+      {"tokenizer.ggml.model", "llama"},
+      {"tokenizer.ggml.tokens",
+       {"<unk>", "<s>", "</s>", "<0xC3>", "<0xA9>", "\u2581", "a", "b", "ab", "\u2581a", "bb", "ba"}},
+      {"tokenizer.ggml.scores", {0.0, 0.0, 0.0, 0.0, 0.0, -3.0, -4.0, -5.0, -1.0, -2.0, 0.0, -0.5}},
+      {"tokenizer.ggml.token_type", {2, 3, 3, 6, 6, 1, 1, 1, 1, 1, 4, 1}},
+      {"tokenizer.ggml.unknown_token_id", 0},
+      {"tokenizer.ggml.bos_token_id", 1},
+      {"tokenizer.ggml.eos_token_id", 2}};
+  write_gguf(path("t.gguf"), keys, {});
+  fs::create_directory(path("back"));
+  Json config = Json::object();
+  EXPECT_EQ(unpack_tokenizer(GgufFile(path("t.gguf")), path("back"), config), "");
+  const auto tokenizer = load_tokenizer(path("back"));
+  const std::pair<const char*, std::vector<std::int32_t>> cases[] = {
+      {"ab", {5, 8}},        // "ab" has a higher score than "\u2581a"
+      {"aba", {9, 11}},      // "ba" first
+      {"abba", {9, 10, 9}},  // the user's token is taken out before
+      {"\u00e9", {5, 3, 4}}, {"x", {5, 0}}, {"</s>a", {2, 9}}};
+  for (const auto& [text, ids] : cases) {
+    EXPECT_EQ(tokenizer->encode(text), ids) << text;
+  }
+  EXPECT_EQ(tokenizer->decode(std::vector<std::int32_t>{5, 3, 4, 9}), "\u00e9 a");
+  Json again = {{"general.architecture", "llama"}};
+  EXPECT_EQ(add_tokenizer(path("back"), 12, again), "");
+  for (const char* key : {"tokens", "token_type", "model", "bos_token_id", "unknown_token_id"}) {
+    EXPECT_EQ(again[fmt::format("tokenizer.ggml.{}", key)],
+              keys.value(fmt::format("tokenizer.ggml.{}", key), Json()))
+        << key;
+  }
+  EXPECT_EQ(again["tokenizer.ggml.add_bos_token"], true);
+  EXPECT_EQ(again["tokenizer.ggml.add_space_prefix"], true);
+}
+
+TEST_F(GgufTest, ASentencePieceModelGivesTheSameIds) {
+  if (!missing_library().empty()) GTEST_SKIP() << missing_library();
+  std::string text;
+  for (int i = 0; i < 40; ++i)
+    text += "the quick brown fox jumps over the lazy dog, the newest of the lower dogs\n";
+  write_text(path("text"), text);
+  fs::create_directory(path("hf"));
+  write_text(path("hf/tokenizer.model"), train_sentence_piece({"bpe", 50}, {path("text")}));
+  const auto was = load_tokenizer(path("hf"));
+  Json keys = {{"general.architecture", "llama"}};
+  EXPECT_EQ(add_tokenizer(path("hf"), 50, keys), "");
+  write_gguf(path("t.gguf"), keys, {});
+  fs::create_directory(path("back"));
+  Json config = Json::object();
+  EXPECT_EQ(unpack_tokenizer(GgufFile(path("t.gguf")), path("back"), config), "");
+  const auto is = load_tokenizer(path("back"));
+  std::mt19937 draw(5);
+  for (int i = 0; i < 300; ++i) {
+    std::string line;
+    for (int n = 0; n < 30; ++n) line += text[draw() % 73];
+    while (line.find("  ") != std::string::npos) line.erase(line.find("  "), 1);
+    line = "a" + line + "a";  // SentencePiece trains models that take spaces at the ends away
+    EXPECT_EQ(is->encode(line), was->encode(line)) << line;
+  }
 }
 
 // ---- files that lie --------------------------------------------------------------------------------------------
