@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Makes llama_tiny/, qwen2_tiny/, qwen3_tiny/, smollm3_tiny/, mistral_tiny/, and smaller llama_biased_tiny/, phi3_tiny/, olmo2_tiny/,
 granite_tiny/, gemma3_tiny/ and gpt2_wide_tiny/: small models with random parameters as transformers saves them, and in expected.safetensors
-what it computes with them in fp32: the logits of one text and the gradients of its mean cross-entropy. The Llama has heads that
+what it computes with them in double precision: the logits of one text and the gradients of its mean cross-entropy. The Llama has heads that
 share keys, an output of its own and Llama 3's rotary scaling, the Qwen2 biases and a tied output, the Qwen3 norms of heads
 that are wider than channels / heads, the SmolLM3 every second layer without rotary positions, the Mistral a window of 7 positions and
 GeGLU. The smaller ones: a Llama with biases everywhere and YaRN, a Phi-3 with a window, an OLMo 2 whose heads share keys, a Granite
 whose four factors differ, a Gemma 3 whose second of three layers sees all positions, scaled, a GPT-2 with a narrow MLP and ReLU. Needs PyTorch and transformers.
 usage: make_llama_tiny.py OUTDIR"""
+import copy
 import json
 import sys
 from pathlib import Path
@@ -28,16 +29,17 @@ def make(folder, model):
                 p.copy_((1024 * (p - 1)).round() / 1024)
     text = torch.randint(61, (25,), dtype=torch.int32)
     text[5] = text[9] = text[2]  # a token that comes three times
-    logits = model(text[None, :-1].long()).logits[0]
+    exact = copy.deepcopy(model).double()
+    logits = exact(text[None, :-1].long()).logits[0]
     torch.nn.functional.cross_entropy(logits, text[1:].long()).backward()
     (model if not hasattr(model, "transformer") else model.transformer).save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
     # Those of a GPT-2's matrices as (outputs, inputs).
-    gradients = {name.removeprefix("transformer."): (p.grad.T if ".c_" in name and p.dim() == 2 else p.grad).contiguous()
-                 for name, p in model.named_parameters()}
-    save_file({"text": text, "logits": logits.detach().contiguous(), **gradients}, folder / "expected.safetensors")
+    gradients = {name.removeprefix("transformer."): (p.grad.T if ".c_" in name and p.dim() == 2 else p.grad).float().contiguous()
+                 for name, p in exact.named_parameters()}
+    save_file({"text": text, "logits": logits.detach().float().contiguous(), **gradients}, folder / "expected.safetensors")
 
 
 out = Path(sys.argv[1])
