@@ -8,6 +8,7 @@
 #include <map>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <unordered_map>
 #include <vector>
@@ -84,6 +85,17 @@ struct Descs {
   dnnl::convolution_backward_weights::primitive_desc weights;
 };
 
+// Before its version 3 the library reads beyond its own memory when it makes a convolution for AMX.
+template <class Description>
+Description without_amx(Description d) {
+  static const bool kHasFault = dnnl_version()->major < 3;
+  while (kHasFault && std::string_view(d.impl_info_str()).find("amx") != std::string_view::npos) {
+    if (!d.next_impl())
+      throw std::runtime_error("oneDNN has no convolution without AMX; use version 3 of it");
+  }
+  return d;
+}
+
 Descs describe(const ConvShape& s, memory::data_type type) {
   const memory::desc x({s.batch, s.in, s.height, s.width}, type, memory::format_tag::nhwc);
   const memory::desc y({s.batch, s.out, s.out_height(), s.out_width()}, type, memory::format_tag::nhwc);
@@ -95,9 +107,12 @@ Descs describe(const ConvShape& s, memory::data_type type) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   Descs d;
-  d.forward = {{dnnl::prop_kind::forward_training, kDirect, x, w, y, stride, pad, pad}, attributes, engine()};
-  d.data = {{kDirect, x, w, y, stride, pad, pad}, attributes, engine(), d.forward};
-  d.weights = {{kDirect, x, g, y, stride, pad, pad}, attributes, engine(), d.forward};
+  d.forward = without_amx(dnnl::convolution_forward::primitive_desc(
+      {dnnl::prop_kind::forward_training, kDirect, x, w, y, stride, pad, pad}, attributes, engine()));
+  d.data = without_amx(dnnl::convolution_backward_data::primitive_desc({kDirect, x, w, y, stride, pad, pad},
+                                                                       attributes, engine(), d.forward));
+  d.weights = without_amx(dnnl::convolution_backward_weights::primitive_desc(
+      {kDirect, x, g, y, stride, pad, pad}, attributes, engine(), d.forward));
   return d;
 }
 
