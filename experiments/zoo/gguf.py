@@ -71,11 +71,12 @@ def judge(name, published, folder):
     server = LlamaCpp(folder / "model.gguf")
     odd = [text for text in TEXTS if tokenizer.encode(text, add_special_tokens=False) != server.ids(text)]
     prompt = tokenizer.encode(PROMPT)
+    count = min(TOKENS, model.config.max_position_embeddings - len(prompt))
     with torch.no_grad():
         told_next = model(torch.tensor([prompt])).logits[0].log_softmax(1)
-        ours = model.generate(torch.tensor([prompt]), max_new_tokens=TOKENS, do_sample=False, eos_token_id=None, pad_token_id=0,
+        ours = model.generate(torch.tensor([prompt]), max_new_tokens=count, do_sample=False, eos_token_id=None, pad_token_id=0,
                               repetition_penalty=1.0)[0, len(prompt):].tolist()
-    theirs, _ = server.greedy(prompt, TOKENS)
+    theirs, _ = server.greedy(prompt, count)
     apart = 0.0
     for n in range(1, len(prompt) + 1):
         tokens, told_by = server.greedy(prompt[:n], 1)
@@ -87,7 +88,7 @@ def judge(name, published, folder):
     changed = [key for key in first.keys() | second.keys() if key not in first or key not in second or not torch.equal(first[key], second[key])]
     again = t.AutoTokenizer.from_pretrained(folder / "hf2")
     lost = sum(tokenizer.encode(text) != again.encode(text) for text in TEXTS)
-    print(f"{name}: ids {len(odd)} of {len(TEXTS)} differ, {same_prefix(ours, theirs)} of {TOKENS} greedy tokens are the same, "
+    print(f"{name}: ids {len(odd)} of {len(TEXTS)} differ, {same_prefix(ours, theirs)} of {count} greedy tokens are the same, "
           f"log-probabilities {apart:.1e} apart; imported again: {len(changed)} tensors and {lost} texts differ"
           f"{'; ' + told.strip() if told else ''}", flush=True)
     if odd:

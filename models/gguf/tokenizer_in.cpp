@@ -76,14 +76,9 @@ class TokenKeys {
 };
 
 // ---- tokenizer.json --------------------------------------------------------------------------------------------
-Json added_token(std::size_t id, const std::string& token, bool is_special, bool is_normalized) {
-  return {{"id", id},
-          {"content", token},
-          {"single_word", false},
-          {"lstrip", false},
-          {"rstrip", false},
-          {"normalized", is_normalized},
-          {"special", is_special}};
+Json added_token(std::size_t id, const std::string& token, bool is_special) {
+  return {{"id", id},        {"content", token},    {"single_word", false}, {"lstrip", false},
+          {"rstrip", false}, {"normalized", false}, {"special", is_special}};
 }
 
 // Special tokens that stand before and behind every text.
@@ -141,7 +136,7 @@ Json bytes_document(const TokenKeys& keys, const GgufSplit& split) {
     const std::int64_t type = keys.type(id);
     if (type == kUnusedToken) continue;  // fills up the rows of the matrix
     const bool is_added = type == kControlToken || type == kUserToken;
-    if (is_added) added.push_back(added_token(id, token, type == kControlToken, false));
+    if (is_added) added.push_back(added_token(id, token, type == kControlToken));
     // At the end, without a search for the name: there are many, and load_tokenizer() looks for doubles.
     if (!is_added || unspelled_bytes(token)) entries.emplace_back(token, id);
   }
@@ -185,7 +180,6 @@ Json pieces_document(const TokenKeys& keys) {
   Json vocabulary = Json::object(), added = Json::array(), unknown_name;
   Json::object_t& entries = vocabulary.get_ref<Json::object_t&>();
   std::vector<std::size_t> pieces;
-  const bool has_prefix = keys.flag("add_space_prefix", true);
   bool has_bytes = false;
   for (std::size_t id = 0; id < keys.count(); ++id) {
     const std::string token = keys.token(id);
@@ -194,20 +188,16 @@ Json pieces_document(const TokenKeys& keys) {
     if (type == kUnusedToken || token.empty()) continue;
     if (type == kUnknownToken) unknown_name = token;
     has_bytes |= type == kByteToken;
-    if (type == kNormalToken) pieces.push_back(id);
-    // A user's token with a space in it is looked for where spaces are spelled, which is behind the prefix
-    // too.
-    if (type != kNormalToken && type != kByteToken) {
-      const bool is_spelled = type == kUserToken && !has_prefix && token.find(kSpace) != std::string::npos;
-      added.push_back(added_token(id, token, type != kUserToken, is_spelled));
-    }
+    if (type == kNormalToken || type == kUserToken) pieces.push_back(id);
+    if (type != kNormalToken && type != kByteToken)
+      added.push_back(added_token(id, token, type != kUserToken));
     entries.emplace_back(token, id);
   }
   Json spell = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kSpace}};
   Json decoders = Json::array({{{"type", "Replace"}, {"pattern", {{"String", kSpace}}}, {"content", " "}},
                                {{"type", "ByteFallback"}},
                                {{"type", "Fuse"}}});
-  if (has_prefix) {
+  if (keys.flag("add_space_prefix", true)) {
     spell = {{"type", "Sequence"},
              {"normalizers", Json::array({{{"type", "Prepend"}, {"prepend", kSpace}}, std::move(spell)})}};
     decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});

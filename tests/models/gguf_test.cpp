@@ -283,7 +283,8 @@ TEST_F(GgufTest, TheUnknownTokenIsTheOneThatIsNamed) {
   EXPECT_EQ(unpack_tokenizer(GgufFile(path("t.gguf")), path("back"), config), "");
   const auto tokenizer = load_tokenizer(path("back"));
   EXPECT_EQ(tokenizer->encode("abx"), (std::vector<std::int32_t>{4, 1}));
-  EXPECT_EQ(tokenizer->encode("a   a"), (std::vector<std::int32_t>{2, 5, 7}));  // as the user's token says
+  EXPECT_EQ(tokenizer->encode("a   a"),
+            (std::vector<std::int32_t>{2, 5, 7}));  // a user's token is a piece too
 }
 
 // Llama 2's kind: bytes of what has no piece, a space before each text, and a user's token.
