@@ -1,4 +1,4 @@
-// How fast a configuration trains: whole steps on batches that are loaded as in a run.
+// Measures how fast a configuration trains: whole steps on batches that are loaded as in a run.
 #pragma once
 
 #include <cstdint>

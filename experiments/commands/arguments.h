@@ -101,7 +101,7 @@ void check_overwrite(const std::string& output, bool overwrite, std::string_view
 // --threads; 0 stands for all processors.
 void add_threads_option(CLI::App& command, int& threads);
 
-// What was printed goes out now. Throws std::system_error, that of a reader who went away for one.
+// Flushes standard output. Throws std::system_error if that fails, for instance because its reader is gone.
 void flush_output();
 
 // The answer of a command: one JSON object on standard output, or aligned lines of "key  value".

@@ -1,4 +1,4 @@
-// Which files are pictures, by their first bytes.
+// Recognises pictures by the first bytes of their files.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace lpmm {
 std::string_view picture_format(std::span<const std::uint8_t> begin);
 bool is_decoded(std::string_view format);
 
-// What to do with a picture that is not decoded: "is a WebP picture, ...".
+// Says what to do with a picture that is not decoded: "is a WebP picture, ...".
 std::string conversion_advice(std::string_view format);
 
 // With small letters for ASCII's capital ones: names of parts, of classes and endings compare in any case.

@@ -14,7 +14,7 @@ namespace lpmm {
 
 using Curve = std::vector<std::pair<double, double>>;  // step, value
 
-// What plots and tables show of one run.
+// The data of one run that plots and tables show.
 struct PlotRun {
   std::string label;
   Curve loss, test_loss;                              // training and test loss in nats

@@ -22,7 +22,7 @@ std::string colour(std::size_t run) {
 // Positions in the picture of a range of values.
 struct AxisScale {
   double low = 0, high = 1, from = 0, to = 1;
-  double density = 1;  // of marks: at most six times as many
+  double density = 1;  // density of marks: at most six times as many
   double operator()(double value) const { return from + (value - low) / (high - low) * (to - from); }
   double distance() const { return tic_distance((high - low) / density); }
   std::vector<double> tics() const {

@@ -44,7 +44,7 @@ std::vector<std::uint16_t> relative_to_steps(std::span<const float> x, std::int6
 
 // Makes levels of what they are to code.
 using MakeLevels = std::function<Levels(Device& device, const PanelSource& values)>;
-// What is read of values that were stored as the levels nearest to them over their blocks' steps.
+// Returns values as they read back after each was stored as the nearest level, over its block's step.
 std::vector<float> stored_by_levels(std::span<const float> x, std::int64_t block, const MakeLevels& make,
                                     Device& device);
 

@@ -1,4 +1,4 @@
-// What `lpmm quantize` puts arrays through: a spec of packed memory, or a code book of quantiles.
+// The formats of `lpmm quantize`: a spec of packed memory, or a code book of quantiles.
 #pragma once
 
 #include <cstdint>

@@ -52,7 +52,7 @@ Fields fields_of(const SweepGrid& grid, const SweepCell& cell) {
                            : spec.step_mode == StepMode::kSticky ? "sticky"
                                                                  : "moving";
   }
-  // What else the grid varies, as it was written.
+  // Adds the other keys that the grid varies, as they were written.
   for (const std::string& setting : cell.settings) {
     const std::size_t equals = setting.find('=');
     const std::string key = setting.substr(0, equals);

@@ -117,7 +117,7 @@ void SentenceModel::for_each_batch(const SentenceSet& set, std::span<const std::
 
 namespace {
 
-// Those of about one length together.
+// Sorts the examples by length, so that those of a batch are about equally long.
 std::vector<std::size_t> by_length(const std::vector<SentenceExample>& examples) {
   std::vector<std::size_t> order(examples.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

@@ -46,7 +46,7 @@ struct Case {
   RunFolder folder;
   std::vector<Json> log = {};
   RunConfig config = {};
-  std::vector<SpikeFile> spikes = {};  // that it kept, without looks
+  std::vector<SpikeFile> spikes = {};  // spikes that the run kept, without looks
   Spike spike = {};
   std::vector<Look> kept = {};  // looks of the run itself, up to the spike
   std::int64_t from = 0, to = 0;
@@ -234,7 +234,7 @@ Answer investigate(const WatchArguments& o, const Case& c) {
   Answer a;
   a.infos = model->tensors();
   for (const TensorInfo& t : a.infos) a.tensors.push_back(t.name);
-  a.trials = choose_trials(o, c, a);  // what was named, before anything is computed
+  a.trials = choose_trials(o, c, a);  // checks the names that were given before computing
   ReplayPlan plan{.from = c.from, .to = c.to};
   plan.first_looked_at = std::max<std::int64_t>(1, c.spike.step - kStepsBefore);
   plan.last_looked_at = c.spike.step;

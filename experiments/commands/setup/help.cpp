@@ -18,7 +18,7 @@
 namespace lpmm {
 namespace {
 
-constexpr std::size_t kMostShown = 12;  // of a kind
+constexpr std::size_t kMostShown = 12;  // of one kind of findings
 constexpr std::uint64_t kLongestPage = 1 << 20;
 
 // As words are compared.
@@ -49,7 +49,7 @@ class Findings {
     if (!std::ranges::all_of(words_, in(all))) return;
     found_.push_back({std::move(where), std::move(what), std::ranges::any_of(words_, in(name))});
   }
-  // Whether there were any.
+  // Returns true if there were any.
   bool print() {
     std::ranges::stable_sort(found_, {}, [](const Finding& f) { return !f.is_named; });
     if (!found_.empty()) fmt::print("{}\n", heading_);

@@ -95,7 +95,7 @@ Plan plan_of_rank(const Setup& setup, const Model& model, int ranks) {
   return std::move(*most);
 }
 
-// What a run on packed conversations learns.
+// Prints how many tokens a run on packed conversations learns.
 void print_learnt(const Setup& setup) {
   const DataSize& size = setup.size;
   if (size.learnt_tokens == 0) return;

@@ -1,4 +1,4 @@
-// How a model is spoken to: its chat template, and what ends an answer.
+// The form in which a model is spoken to: its chat template, and the texts or token that end an answer.
 #pragma once
 
 #include <CLI/CLI.hpp>
