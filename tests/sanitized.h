@@ -1,4 +1,4 @@
-// Whether a sanitizer watches this build: such tests get less work, or are skipped.
+// Tells if a sanitizer watches this build: such tests get less work, or are skipped.
 #pragma once
 
 namespace lpmm {

@@ -105,10 +105,10 @@ fused::Codecs codecs_of(const R&, fused::Codecs codecs, bool quasi) {
   }
   return codecs;
 }
-constexpr int kFirstPacked = 2;                 // of fused::kCodecs
-constexpr int kUpdated[] = {0, 2, 3, 4, 5, 6};  // those with kernels for updates
+constexpr int kFirstPacked = 2;                 // its index in fused::kCodecs
+constexpr int kUpdated[] = {0, 2, 3, 4, 5, 6};  // the codecs that have kernels for updates
 
-// Those that have kernels for units, among them scalars that are seldom used.
+// Returns the rules that have kernels for units, among them scalars that are seldom used.
 std::vector<Rule> rules() {
   const RuleStep step{.learning_rate = 0.01, .weight_decay = 0.02, .update = 3, .clip = 0.75};
   RuleStep fed = step;

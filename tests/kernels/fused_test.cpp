@@ -176,7 +176,7 @@ TEST_F(Fused, EverySetGivesTheBitsOfTheScalarLoops) {
   EXPECT_TRUE(compared > 500 || vector_levels.empty()) << compared;
 }
 
-// What a framework keeps: the loops of fp32 parameters and gradients serve bf16 ones and packed sums.
+// The loops of fp32 parameters and gradients also serve bf16 ones and packed sums, as a framework keeps them.
 TEST_F(Fused, WidenedParametersAndGradientsGiveTheBitsOfTheScalarLoops) {
   const auto spec = [](std::string_view text) { return SpecReader(text).codec; };
   const Codec fp32 = {}, sum = spec("soft4:block128:sr"), wide_sum = spec("int8:block4096:sr");

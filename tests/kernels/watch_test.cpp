@@ -1,4 +1,4 @@
-// What the watch reads of an update, against a plain loop over decoded values, on every device.
+// Tests what the watch reads of an update, against a plain loop over decoded values, on every device.
 #include <gtest/gtest.h>
 
 #include <algorithm>

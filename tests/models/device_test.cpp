@@ -202,7 +202,7 @@ class Runs : public testing::Test {
     std::string words;
     for (int i = 0; i < 400; ++i) words += fmt::format("{} lines of text, ", i * i % 97);
     write_text(scratch_ / "text.txt", words);
-    std::string source, target;  // of lengths that differ
+    std::string source, target;  // their lines differ in length
     for (std::size_t i = 0; i < 24; ++i) {
       source += words.substr(i, 2 + i * 5 % 17) + ".\n";
       target += words.substr(i + 3, 1 + i * 7 % 11) + "!\n";

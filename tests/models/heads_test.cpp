@@ -212,7 +212,7 @@ TEST_F(TemporaryFolderTest, AHeadOfWordsMayComeWithAPooler) {
   EXPECT_TRUE(model.flag(kOfWords));
   EXPECT_NE(published.remark(path("config.json"), model).find("its pooler is left out"), std::string::npos);
   const Imported imported(published, model, path("config.json"));
-  // Where nothing says it, a pooler is of sentences.
+  // Without `architectures`, a pooler means a model of sentences.
   config.erase("architectures");
   write_text(path("config.json"), config.dump());
   EXPECT_FALSE(published.read(path("config.json")).flag(kOfWords));

@@ -117,7 +117,7 @@ TEST_F(TransformerTest, CachesHaveRoomForTheTokensThatWillCome) {
   const ModelConfig config = complete(tiny_marian());
   const std::int64_t row = 2 * 4 * config.integer("embedding"), layers = config.integer("decoder_layers");
   for (const Inference::Cache& cache : few.cache) {
-    if (cache.position_bytes == 0) continue;  // of the source
+    if (cache.position_bytes == 0) continue;  // a cache of the source
     EXPECT_EQ(cache.position_bytes, row);
     EXPECT_EQ(cache.sequence_bytes, 5 * row);
   }

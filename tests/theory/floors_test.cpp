@@ -294,8 +294,8 @@ TEST(Floor, GrowthByRounding) {
   EXPECT_EQ(floor_growth(0, 0, 0.9), 1);
 }
 
-// Where updates are noise and far below a step, draws that keep their distance leave 1 / sqrt(2) of the
-// floor; with momentum less, as long as its memory outlasts the pause between two moves.
+// If updates are noise and far below a step, draws that keep their distance leave 1 / sqrt(2) of the floor;
+// with momentum less, as long as its memory outlasts the pause between two moves.
 TEST(Floor, OfQuasiStochasticRounding) {
   QuadraticProblem p{.learning_rate = 1e-4, .step = 0.05};
   const double independent = quadratic_floor(p).variance;

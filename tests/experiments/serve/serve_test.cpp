@@ -130,7 +130,7 @@ const json kCompletion = {{"prompt", {115, 97, 121, 32, 97}},
                           {"logprobs", 3},
                           {"echo", true}};
 
-// What the events of a streamed answer say together.
+// Joins the texts of all events of a streamed answer.
 std::string joined_text(const std::string& body, bool is_chat) {
   std::string text;
   for (std::size_t at = 0; (at = body.find("data: {", at)) != std::string::npos;) {

@@ -217,7 +217,7 @@ TEST_F(SweepTest, SettingsMayServeSeveralRules) {
   expect_failure(sweep({"--axis", "memory.slow_momentum=fp32,int12"}), 2, {"memory.slow_momentum", "sgd"});
 }
 
-// What a preset stands for counts, not its name: results outlive a preset that is given other specs.
+// The specs of a preset count, not its name: results outlive a preset that is given other specs.
 TEST_F(SweepTest, APresetOfAnotherNameIsTheSameRun) {
   ASSERT_EQ(sweep({"--presets", "fp32"}).code, 0);
   fs::rename(path("out/config__fp32__seed1"), path("out/config__states8__seed1"));

@@ -1,4 +1,4 @@
-// What tests of SentencePiece models need of this build.
+// Tells tests of SentencePiece models whether this build has the library.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What lies beside a tokenizer's file and belongs to it; models with fewer rows than it has tokens.
+// Tests of the files that belong beside a tokenizer's own, and of models with fewer rows than it has tokens.
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -476,7 +476,7 @@ TEST(Utf8Stream, HoldsBackWhatIsNotComplete) {
   EXPECT_EQ(s.finish(), "");
 }
 
-// What Python's decoder makes of damaged bytes, in pieces of one, two and all bytes.
+// Damaged bytes become what Python's decoder makes of them, in pieces of one, two and all bytes.
 TEST(Utf8Stream, ReplacesAsStored) {
   ASSERT_GE(golden()["damaged"].size(), 50U);
   for (const Json& c : golden()["damaged"]) {

@@ -275,7 +275,7 @@ TEST(TwoTerms, FrozenAndExemptTensorsHaveOne) {
   EXPECT_EQ(memory_ledger(tensors, policy, config).model_memory(), ledger.model_memory());
 }
 
-// What is lost is told by the compensation's counts: a parameter of two terms that does not move is no loss.
+// The compensation's counts tell the losses: a parameter of two terms that does not move is no loss.
 TEST(TwoTerms, TheLedgerCountsTheCompensation) {
   TwoTermRun run(two_term_policy("int4:block128:rn:sticky", "int8:block128:rn"), of_rule("sgd"),
                  normal_values(512, 1, 0.1F));

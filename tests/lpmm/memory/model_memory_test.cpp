@@ -372,8 +372,8 @@ Policy coarse(Rounding rounding, bool feedback) {
   return policy;
 }
 
-// Where the parameter is after momentum has run out, with no further gradient, is not changed by its
-// rounding: p - lr * mu / (1 - mu) * m of the stored parameter is that of fp32 (Nesterov: * mu once more).
+// Rounding the parameter does not change where it is after momentum has run out, with no further gradient: p
+// - lr * mu / (1 - mu) * m of the stored parameter is that of fp32 (Nesterov: * mu once more).
 TEST(ModelMemory, ErrorFeedbackKeepsWhereTheParameterEnds) {
   constexpr double kRate = 0.05, kMomentum = 0.9;
   const std::vector<TensorInfo> tensors = {{"w", {40, 50}}};

@@ -23,7 +23,7 @@ inline OptimizerConfig of_rule(std::string_view name, const GivenSettings& setti
   return c;
 }
 
-// What check_optimizer() says of it; empty where it takes it.
+// Returns the error of check_optimizer(); empty if there is none.
 inline std::string refusal_of(const OptimizerConfig& c) {
   try {
     check_optimizer(c);

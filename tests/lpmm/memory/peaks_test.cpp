@@ -1,4 +1,4 @@
-// What the watch keeps of every element: against plain fp64, counted, and of which tensors.
+// Tests the peaks that the watch keeps of elements: against plain fp64, counted, and of which tensors.
 #include <gtest/gtest.h>
 
 #include <algorithm>

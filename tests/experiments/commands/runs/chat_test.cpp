@@ -31,7 +31,7 @@ TEST_F(Chat, AnswersLinesAsOneConversation) {
   ASSERT_EQ(messages.size(), 4U);
   EXPECT_EQ(messages[0], json({{"role", "user"}, {"content", "say aa"}}));
   EXPECT_EQ(messages[3]["role"], "assistant");
-  // What is kept from the first turn changes nothing: the same conversation, computed anew.
+  // The state kept from the first turn changes nothing: the same conversation is computed anew.
   json before = messages;
   before.erase(3);
   const Outcome again = chat(before.dump(), {"--json"});

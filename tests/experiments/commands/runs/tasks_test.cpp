@@ -238,7 +238,7 @@ TEST_F(Tasks, SentencesBecomeVectors) {
   EXPECT_FALSE(fs::exists(path("x.npy")));
 }
 
-// What cannot be read or trained is found before anything is.
+// Data or models that do not fit are refused before anything is read or trained.
 TEST_F(Tasks, WhatDoesNotGoTogetherIsRefusedAtOnce) {
   import();
   const Outcome bert = lpmm({"import", LPMM_SOURCE_DIR "/tests/golden/bert_tiny", "--out", "bert"});

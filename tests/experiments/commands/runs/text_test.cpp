@@ -160,7 +160,7 @@ TEST_F(TextProgram, FineTuningKeepsTheTokenizer) {
   expect_failure(run_lpmm({"train", gpt(write("rich.txt", poor + "Quark")), "--init", path("first"), "--out",
                            path("no")}),
                  2, {"rich.txt", "U+0051"});
-  // What it started from is needed no more once it has a checkpoint.
+  // A run no longer needs the checkpoint it started from once it has one of its own.
   fs::rename(path("first"), path("away"));
   const Outcome gone = run_lpmm({"train", gpt(path("poor.txt")), "--init", path("first"), "--set",
                                  "train.steps=3", "--out", path("tuned"), "--resume"});
@@ -228,7 +228,7 @@ TEST_F(TextProgram, ATokenFileTrainsTheSame) {
   ASSERT_EQ(train_gpt("text").code, 0);
   ASSERT_EQ(run_lpmm({"train", gpt(path("t.tokens")), "--out", path("file"), "--quiet"}).code, 0);
   EXPECT_TRUE(weights("text", "00000040") == weights("file", "00000040"));
-  // What is wrong is named alone.
+  // An error names only the argument that is wrong.
   const auto err = [&](const std::string& in, const std::string& tokenizer) {
     const Outcome out = run_lpmm({"data", "tokenize", in, path("x.tokens"), "--tokenizer", tokenizer});
     EXPECT_EQ(out.code, 2);
