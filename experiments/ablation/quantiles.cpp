@@ -14,7 +14,7 @@ namespace lpmm {
 namespace {
 
 constexpr std::int64_t kWhole = 0;  // a block that is the tensor
-constexpr int kBins = 45;           // of |x|, a tenth of a deviation each
+constexpr int kBins = 45;           // bins of |x|, a tenth of a deviation each
 
 using Values = std::vector<float>;
 

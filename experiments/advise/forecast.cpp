@@ -35,7 +35,7 @@ double noise_share(const TensorProbe& tensor, double momentum) {
 // The effects that storing a tensor's parameters has on its updates.
 struct ParameterForecast {
   double underflow = 0;  // share of updates that change no code
-  double growth = 1;     // of the noise floor
+  double growth = 1;     // factor of the noise floor
 };
 // Updates of `rate` times those of the probe. Linear maps only. Updates below a step are lost, and make
 // noise, by their mean size: theory's normal updates take that of the probe's.

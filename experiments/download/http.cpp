@@ -30,7 +30,7 @@ struct Receiver {
   File& part;
   std::optional<Sha256> digest = Sha256();
   Clock::time_point start = Clock::now();
-  std::int64_t bytes = 0;  // of the file
+  std::int64_t bytes = 0;  // length of the file so far
   std::int64_t came = 0;   // over the network
   std::exception_ptr error = {};
 

@@ -23,7 +23,7 @@ struct Served {
   std::string model;  // its name
   TextWriter& writer;
   const ChatFormat* format;  // null: the model has no template
-  std::int64_t most_tokens;  // that an answer may have
+  std::int64_t most_tokens;  // the limit of an answer
 };
 
 // Reads a body. Throws ApiError that names the field which is missing, wrong or not supported. Tokenizer and

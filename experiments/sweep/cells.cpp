@@ -97,7 +97,7 @@ void check_count(const SweepGrid& grid) {
       "the grid has more than {} trainings; give its axes fewer values, or sweep in parts", kMostCells));
 }
 
-// Without its name, which needs the seed of its config.
+// Returns a cell without its name, which needs the seed of its config.
 SweepCell cell_of(const SweepGrid& grid, const std::string& config, const std::string& preset,
                   const Choice& choice, const Choice& own) {
   SweepCell cell;

@@ -172,7 +172,7 @@ struct Names {
   cudnnBackendDescriptorType_t type;
   cudnnBackendAttributeName_t x, weights, y, window, alpha, beta;
 };
-// By what they compute, in the order of ConvTensor.
+// The names of what is computed, in the order of ConvTensor.
 constexpr Names kNames[] = {
     {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,

@@ -78,7 +78,7 @@ std::vector<float> gradient_of(std::int64_t n, std::uint32_t seed, Kind kind) {
 struct Trained {
   Tensors roles;
   bool storable = true;
-  double squares = 0;  // of all folds
+  double squares = 0;  // sum over all folds
 };
 Trained trained(int threads, const fused::Codecs& codecs, const Rule& rule, std::int64_t n, Kind kind) {
   CpuPackedDevice device(threads);

@@ -681,7 +681,7 @@ TEST_P(AttentionTest, ErrorsAreThoseOfRoundingTwice) {
 TEST_P(AttentionTest, NotANumberReachesWhatSeesIt) {
   for (const ValueType type : kTypes) {
     const AttentionShape shape{1, 150, 1, 16, type};
-    for (const std::size_t part : {0U, 1U, 2U}) {  // of query, key, value 70
+    for (const std::size_t part : {0U, 1U, 2U}) {  // query, key and value 70 in turn
       Floats values = random_floats(shape.rows() * shape.row_width(), 8);
       values[70 * 48 + part * 16] = std::nanf("");
       const Cells qkv = cells(type, values), y = cells(type, 150 * 16), dqkv = cells(type, 150 * 48),

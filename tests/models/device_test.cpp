@@ -294,7 +294,7 @@ TEST_P(Devices, PackedBytesAreTheCpusAtEveryStep) {
     } else {
       EXPECT_EQ(emulated.updates, 3);
     }
-    EXPECT_GE(emulated.folds, 3 * 2 * 2);  // of weights
+    EXPECT_GE(emulated.folds, 3 * 2 * 2);  // folds of weights
     EXPECT_GE(emulated.together, 3 * 2 * 2);
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       EXPECT_NEAR(found[i], wanted[i], 0.02 * wanted[i]) << model << optimizer << " step " << i + 1;

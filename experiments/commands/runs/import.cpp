@@ -37,7 +37,7 @@ namespace {
 using nlohmann::ordered_json;
 
 struct ImportArguments {
-  std::string path, name, output, preset = "lpmm", folder;  // of the model, and as messages call it
+  std::string path, name, output, preset = "lpmm", folder;  // messages call the model by its name
   std::vector<std::string> settings;
   int threads = 0;
   bool json = false;

@@ -168,7 +168,7 @@ struct Answer {
   std::vector<Look> looks;
   int compared = 0;
   std::vector<Move> moves;
-  std::vector<std::vector<ElementMove>> elements;  // of each tensor
+  std::vector<std::vector<ElementMove>> elements;  // one list for each tensor
   LossRange range;
   double worst = 0;
   std::vector<Trial> trials;
@@ -180,7 +180,7 @@ struct Answer {
     return join(names);
   }
   const char* verdict(const Trial& trial) const {
-    constexpr double kHardlyLess = 0.75;  // of the height of the spike
+    constexpr double kHardlyLess = 0.75;  // share of the spike's height
     if (!std::isfinite(trial.worst) || trial.worst - range.mean > kHardlyLess * (worst - range.mean)) {
       return "stays";
     }

@@ -18,7 +18,7 @@
 namespace lpmm {
 namespace {
 
-constexpr std::size_t kMostShown = 12;  // of one kind of findings
+constexpr std::size_t kMostShown = 12;  // findings of one kind
 constexpr std::uint64_t kLongestPage = 1 << 20;
 
 // As words are compared.

@@ -22,7 +22,7 @@
 namespace lpmm {
 namespace {
 
-constexpr std::int64_t kMostQuestionBytes = 16 << 20;  // of all questions that are read at once
+constexpr std::int64_t kMostQuestionBytes = 16 << 20;  // all questions that are read at once
 
 struct ChatArguments {
   std::string path, chat_template, system, file;

@@ -25,7 +25,7 @@ struct WriteOptions {
   bool begins = false;                  // the first token begins a text (Tokenizer::decode)
 };
 
-// Why it ended: a token that ends a text, a stop text, options.tokens, the context, or whoever takes tokens.
+// The reason why it ended: an end token, a stop text, options.tokens, the context, or whoever takes tokens.
 enum class Ended { kToken, kText, kTokens, kContext, kTaker };
 
 struct WrittenToken {

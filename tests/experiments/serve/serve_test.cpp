@@ -322,7 +322,7 @@ TEST(Turns, AreTakenInOrderAndNoMoreThanSaidWait) {
   turns.leave();
   other.join();
   EXPECT_EQ(order, (std::vector<int>{1, 2}));
-  // Who gives up leaves the place to the next.
+  // A request that gives up leaves its place to the next.
   turns.take(2, [] {});
   std::thread tired([&] { EXPECT_THROW(turns.take(2, [] { throw ApiError(503, "late"); }), ApiError); });
   tired.join();

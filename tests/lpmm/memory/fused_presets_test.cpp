@@ -41,7 +41,7 @@ TEST(FusedPresets, EachHasItsLoops) {
       });
       const bool has_loop = kernels::with_rule(
           rule, [&](const auto&, const auto& loops) { return loops.fused(roles) != nullptr; });
-      // Whose states depend on the tensor, the tile loops do.
+      // The tile loops serve rules whose states depend on the tensor.
       const bool has_columns = roles[Role::kColumnVariance].codes != nullptr;
       EXPECT_EQ(has_loop, !has_columns && (row.is_fused || !packs)) << preset << " with " << name;
       const Role folded =

@@ -465,7 +465,7 @@ TEST(ModelMemory, ErrorFeedbackSavesNearestRoundingFromUnderflow) {
       double moved = 0;
       for (std::size_t i = 0; i < after.size(); ++i) moved += (before[i] - after[i]) / 2000.0;
       if (feedback) {
-        EXPECT_GT(moved, 0.2) << rule.index();  // of 0.3
+        EXPECT_GT(moved, 0.2) << rule.index();  // all updates add up to 0.3
         EXPECT_LT(moved, 0.3) << rule.index();
       } else {
         EXPECT_LT(moved, 0.001) << rule.index();

@@ -39,7 +39,7 @@ class Oracle {
     TensorInfo info;
     RoleArray<Stored> roles;
     std::vector<float> history;  // for percentile clipping: square sums of the last 100 gradients
-    double square_sum = -1;      // of the accumulated gradient; negative: not known from a last fold
+    double square_sum = -1;      // that of the accumulated gradient; negative: not known from a last fold
     std::vector<Stored> slots;   // accumulators, if there are several; the first role's then stays empty
     std::vector<float> sum;      // the sum of these accumulators
   };

@@ -135,7 +135,7 @@ TEST(AdamMini, RowsOfAHeadShareWhereTheyAreAskedTo) {
     ASSERT_TRUE(std::move(this_step).commit().applied);
     const std::vector<float> p = values_in(memory, Role::kParameter);
     for (std::size_t r = 0; r < 12; ++r) {
-      const double first = static_cast<double>(r / 2 * 2 + 1);  // of the head's two rows
+      const double first = static_cast<double>(r / 2 * 2 + 1);  // the first of the head's two rows
       const double shared = std::sqrt((first * first + (first + 1) * (first + 1)) / 2);
       const double size = per_head && r < 8 ? shared : static_cast<double>(r + 1);
       for (std::size_t i = 5 * r; i < 5 * r + 5; ++i) EXPECT_NEAR(p[i], -gradient[i] / size, 1e-6) << r;

@@ -153,8 +153,8 @@ TEST(Slots, AStepOnAnEmulatedGpuIsThatOfTheSpecification) {
 
 // The results of one rank after its steps.
 struct Told {
-  std::vector<std::string> parameters;               // of each tensor: codes, then steps
-  std::vector<RoleArray<std::string>> codes, steps;  // of states, the elements that it owns
+  std::vector<std::string> parameters;               // tensor by tensor: codes, then steps
+  std::vector<RoleArray<std::string>> codes, steps;  // states, only the elements that it owns
   std::vector<StepReport> reports;
   std::vector<TensorStats> stats;
   std::vector<kernels::WatchStats> watched;

@@ -585,7 +585,7 @@ TEST(Config, TheCommandLineMayChangeTheRuleOfAFile) {
   EXPECT_TRUE(differences(c, parse_config(sealed_config(c), "config.toml", with_families())).empty());
   EXPECT_NO_THROW(parse("[optimizer]\nmomentum = 0.9\n[memory]\nmomentum = 'int8'\n",
                         {"", "", {"optimizer.momentum=0"}}));
-  // Also where the file is wrong and the command line sets it right.
+  // This holds even if the file is wrong and the command line sets it right.
   EXPECT_NO_THROW(parse("[optimizer]\nrule = 'adma'\nbeta1 = 0.9\n", {"", "", {"optimizer.rule=adam"}}));
   // A setting of neither rule is refused.
   expect_refusal("train.steps = 1\n[optimizer]\nrule = 'adamw'\nbeta3 = 0.9\n",

@@ -681,7 +681,7 @@ TEST(Trainer, RemovesWhatAKilledOneLeft) {
   EXPECT_FALSE(fs::exists(scratch / "run/.lpmm-1-0.tmp"));
 }
 
-// Also where the run is complete, and where a killed process left one before.
+// They are removed even if the run is complete, or if a killed process left one before.
 TEST(Trainer, RemovesCheckpointsThatAreHalfRemoved) {
   const Scratch scratch;
   const RunConfig config = tiny_config({"checkpoint.keep=1"});
@@ -747,7 +747,7 @@ TEST(Trainer, LogsTensorsWhereAskedTo) {
       if (r["type"] == "underflow") has.push_back(r.contains("tensors"));
     }
     const bool all = which == std::string("all");
-    EXPECT_EQ(has, (std::vector<bool>{all, all, all, all, true})) << which;  // of steps 2, 4, 6, 8, 10
+    EXPECT_EQ(has, (std::vector<bool>{all, all, all, all, true})) << which;  // steps 2, 4, 6, 8, 10
   }
 }
 

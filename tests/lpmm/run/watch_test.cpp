@@ -361,7 +361,7 @@ TEST(WatchedRun, PeaksAreCountedInThePlan) {
   const TinyModel model;
   const Plan with = make_plan(open_data(watched_config({"watch.every=true", "optimizer.rule=adamw"})), model);
   const Plan without = make_plan(open_data(watched_config({"optimizer.rule=adamw"})), model);
-  const std::int64_t bytes = 2 * 64 * (kTinyFeatures * kTinyClasses / 128 + 1);  // of whole packing groups
+  const std::int64_t bytes = 2 * 64 * (kTinyFeatures * kTinyClasses / 128 + 1);  // packing groups are whole
   EXPECT_EQ(with.ledger.peaks, bytes);
   EXPECT_EQ(with.ledger.model_memory(), without.ledger.model_memory() + bytes);
   EXPECT_EQ(with.peak_bytes, without.peak_bytes + bytes);

@@ -64,7 +64,7 @@ TEST_F(TextProgram, TrainEvalSampleAndLogitsAgree) {
   const Outcome run = train_gpt("run");
   ASSERT_EQ(run.code, 0) << run.err;
   const json summary = run.json();
-  EXPECT_LT(summary["final_validation_loss"], 2.5);  // of 18 characters: a uniform guess has 2.9
+  EXPECT_LT(summary["final_validation_loss"], 2.5);  // there are 18 characters: a uniform guess has 2.9
   EXPECT_EQ(summary["final_validation_loss"], summary["test_loss"]);
   EXPECT_GT(summary["tokens_per_second"], 0);
   EXPECT_FALSE(summary.contains("images_per_second"));
