@@ -108,7 +108,7 @@ double mean_over(const Tensors& tensors, const Value& value) {
   }
   return sum / elements;
 }
-// With all tensors stored alike.
+// These assume that all tensors are stored alike.
 double growth_of(const Tensors& tensors, const Spec& spec, double momentum) {
   return mean_over(tensors, [&](const TensorProbe& t) { return forecast(t, spec, momentum).growth; });
 }

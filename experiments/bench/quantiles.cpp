@@ -24,7 +24,7 @@ std::vector<double> shares_of_levels() {
   return shares;
 }
 
-// By the clock, and of all threads together.
+// Seconds by the clock, and those of all threads together.
 struct Seconds {
   double wall = std::numeric_limits<double>::infinity(), processors = wall;
   void take_better(const Seconds& other) {

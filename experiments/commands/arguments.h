@@ -74,13 +74,13 @@ struct RunArguments {
 };
 void add_run_arguments(CLI::App& command, RunArguments& arguments);
 
-// For options that name a file or folder.
+// Checks options that name a file or folder.
 extern const CLI::Validator kNotEmpty;
 
-// For a file to write: named, and none that a run is made of.
+// Checks the name of a file to write: not empty, and no file that a run is made of.
 extern const CLI::Validator kOutput;
 
-// For options that hold an unsigned number, as far as TOML has them: CLI11 takes -1 and 2^64 for one.
+// Checks options that hold an unsigned number, as far as TOML has them: CLI11 takes -1 and 2^64 for one.
 extern const CLI::Validator kUnsigned;
 
 // --set A.B=C of what has no CONFIG; by default of a grid.

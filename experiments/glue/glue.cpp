@@ -169,7 +169,7 @@ std::string csv_of(const std::vector<Result>& results) {
   return out;
 }
 
-// As rows of a grid, which charts are drawn of.
+// Turns results into rows of a grid, from which charts are drawn.
 std::vector<GridRow> rows_of(const std::vector<Result>& results) {
   std::vector<GridRow> rows;
   for (const Result& r : results) {

@@ -16,7 +16,7 @@ bool is_decoded(std::string_view format);
 // Says what to do with a picture that is not decoded: "is a WebP picture, ...".
 std::string conversion_advice(std::string_view format);
 
-// With small letters for ASCII's capital ones: names of parts, of classes and endings compare in any case.
+// Replaces ASCII's capital letters: names of parts, of classes and endings compare in any case.
 std::string lower_case(std::string text);
 
 // picture_format() of a file. One whose first bytes say nothing is what the end of its name says: a picture

@@ -68,7 +68,7 @@ std::string plot_command(const Chart& chart, int& block) {
   return out + "\n";
 }
 
-// As many lines of the key as its entries need, three in a line where they are short.
+// Gives the key as many lines as its entries need, three in a line if they are short.
 std::string own_key(const Chart& chart) {
   std::size_t entries = 0, longest = 0;
   for (const ChartSeries& s : chart.series) {

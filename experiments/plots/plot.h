@@ -28,7 +28,7 @@ struct NamedRun {
   std::string label;  // empty: its folder's name
 };
 std::string log_path(const std::string& run);
-// From the records of its log.
+// Reads a run's curves from the records of its log.
 PlotRun plot_run(const NamedRun& run, std::span<const Json> records);
 
 // Losses, scores and underflow shares by role over steps: those that some run has. Each chart has a series

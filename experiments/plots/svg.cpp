@@ -43,7 +43,7 @@ void fit(AxisScale& scale, double low, double high) {
   scale.high = high + room;
 }
 
-// With as many digits as tell a mark from its neighbours.
+// Writes a number with as many digits as tell a mark from its neighbours.
 std::string tic_text(double value, double distance) {
   if (std::abs(value) >= 1e7) return fmt::format("{:.6g}", value);
   const int digits = std::max(0, static_cast<int>(-std::floor(std::log10(distance) + 1e-9)));

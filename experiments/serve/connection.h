@@ -40,7 +40,7 @@ struct HttpRequest {
   std::string method, path, content_type, authorization, origin, body;
 };
 
-// For one thread.
+// A client's connection, used by one thread.
 class Connection {
  public:
   // Takes over the socket, which does not block. `stopping` becomes true where nobody is waited for any more.
@@ -49,8 +49,8 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // Nothing where the client went away, was silent for too long, or the server stops. Throws ApiError for
-  // what is no request, or too large or too slow; no other one can be read then.
+  // Returns nothing if the client went away, was silent for too long, or the server stops. Throws ApiError
+  // for bytes that are no request, or too large or too slow; no other one can be read then.
   std::optional<HttpRequest> read();
   // Returns true if the client went away.
   bool is_gone();

@@ -240,7 +240,7 @@ void expect_few_left_of(const Rule& rule) {
   }
 }
 
-// From zeros and from what is there: all but the last one, which ends early.
+// All units but the last one, which ends early, are updated: from zeros, and from values that are there.
 TEST(CudaFused, WholeUnitsAreNotLeft) {
   std::vector<Rule> all = every_rule();
   for (const Rule& rule : every_fed_rule()) all.push_back(rule);

@@ -711,7 +711,7 @@ TEST_P(AttentionTest, NotANumberReachesWhatSeesIt) {
   }
 }
 
-// In pieces, after what is cached, as in one.
+// Attention in pieces, after the cached ones, gives the same as in one.
 TEST_P(AttentionTest, CachedIsTheWhole) {
   for (const ValueType type : kTypes) {
     for (const auto& [kv_heads, window] : {std::pair{2, 0}, {1, 0}, {1, 5}, {2, 70}}) {

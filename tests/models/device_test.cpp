@@ -375,7 +375,7 @@ TEST_F(Runs, AnOverrideGivesATiedEmbeddingItsAccumulator) {
   EXPECT_EQ(emulated.folds, 3 * 2);
 }
 
-// On the emulated device, and on a GPU where there is one.
+// Runs on the emulated device, and on a GPU if there is one.
 class RunsOn : public Runs, public testing::WithParamInterface<std::string> {
  protected:
   void SetUp() override {

@@ -180,7 +180,7 @@ TEST_F(TemporaryFolderTest, SeveralLabelsOfATextAreThoseOfTransformers) {
                                              Buffers({}, model.device), {{"x", 1}}, 0));
   tiny.published.save(Kept(stored, tiny.path), tiny.config, path("hf"), model.device);
   EXPECT_TRUE(layout_of(path("hf")).read(path("hf")).flag(kMultiLabel));
-  // And no more where the head is of one class again.
+  // The flag is gone once the head is of one class again.
   tiny.config.set(kMultiLabel, false);
   tiny.published.save(Kept(stored, path("hf")), tiny.config, path("one"), model.device);
   EXPECT_FALSE(layout_of(path("one")).read(path("one")).flag(kMultiLabel));

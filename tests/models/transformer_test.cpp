@@ -261,7 +261,7 @@ TEST_F(TransformerTest, BeamsFindWhatGenerateFinds) {
                UsageError);
 }
 
-// From text to text, by what transformers' tokenizer and generate() make of it.
+// The expected texts come from transformers' tokenizer and generate().
 TEST_F(TransformerTest, TranslationsAreThoseOfTransformers) {
   if (!missing_library().empty()) GTEST_SKIP() << missing_library();
   const std::string folder = LPMM_SOURCE_DIR "/tests/golden/marian_text";

@@ -25,7 +25,7 @@ class ImageModel {
 
   const PictureFrame& frame() const { return frame_; }
   Pool& pool() { return device_.host_pool(); }
-  // In order: as the checkpoint has them, else those of the public set it was trained on, else numbers.
+  // Names of classes in order: the checkpoint's, else its public data set's, else numbers.
   const std::vector<std::string>& class_names() const { return names_; }
   // Returns the probability of each class for each picture, cut to `frame()`: (pictures, classes).
   std::vector<double> probabilities(std::span<const FramedPicture> pictures);

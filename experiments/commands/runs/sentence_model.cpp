@@ -35,7 +35,7 @@ RunConfig sentences_config(const std::string& checkpoint, const std::string& com
   return config;
 }
 
-// To length 1, where it is not 0.
+// Scales a vector to length 1, unless it is 0.
 void make_unit(std::span<float> vector) {
   double squares = 0;
   for (const float x : vector) squares += double{x} * double{x};

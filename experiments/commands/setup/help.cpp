@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t kMostShown = 12;  // findings of one kind
 constexpr std::uint64_t kLongestPage = 1 << 20;
 
-// As words are compared.
+// Returns a text in the form in which words are compared.
 std::string plain(std::string_view text) {
   std::string out;
   for (const char c : text) {

@@ -40,7 +40,7 @@ struct Written {
   Ended ended = Ended::kTokens;
 };
 
-// For one thread at a time.
+// Writes texts, for one thread at a time.
 class TextWriter {
  public:
   // Takes each token but one that ends the text, last of all the rest of the text with id -1 where there is

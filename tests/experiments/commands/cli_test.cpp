@@ -131,7 +131,7 @@ TEST(Cli, InfoAndConfigSayWhatEachRuleIs) {
   EXPECT_EQ(run_lpmm({"config", "train.batch"}).out.find("weight decay"), std::string::npos);
 }
 
-// As a training says it.
+// The warning is the one that a training gives.
 TEST_F(Answers, PlanWarnsOfAVarianceThatIsNotKept) {
   const std::vector<std::string> plan = {"plan", "resnet8_drawn", "--set", "optimizer.rule=adamw", "--set"};
   const auto of = [&](const char* spec, bool as_json) {

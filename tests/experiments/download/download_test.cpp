@@ -177,7 +177,7 @@ TEST_F(Download, AnArchivesFolder) {
   EXPECT_EQ(server.requests(), 1);
 }
 
-// As those of GLUE: a folder in a folder, whose files have no checksum of their own.
+// The set is like GLUE's: a folder in a folder, whose files have no checksum of their own.
 TEST_F(Download, AZipVouchesForItsFiles) {
   const auto set_of = [&](const std::string& archive) {
     return DataSet{"set",

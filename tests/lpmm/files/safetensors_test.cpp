@@ -18,7 +18,7 @@ template <class T>
 SafetensorsSource source(const std::string& name, const std::string& dtype, std::vector<std::int64_t> shape,
                          const std::vector<T>& values) {
   return {name, dtype, std::move(shape), [&values](const auto& sink) {
-            // In two pieces, as a stream would come.
+            // The bytes come in two pieces, as from a stream.
             const auto bytes = std::as_bytes(std::span(values));
             sink(bytes.first(bytes.size() / 3));
             sink(bytes.subspan(bytes.size() / 3));

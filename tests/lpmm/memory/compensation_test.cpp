@@ -131,7 +131,7 @@ TEST(TwoTerms, InitialValuesAreKeptInBoth) {
   }
 }
 
-// In ranges, on other devices, and a second time: import and train.init write over what is there.
+// Values are set in ranges, on other devices, and again: import and train.init overwrite existing ones.
 TEST(TwoTerms, InitialValuesComeInRangesAndAgain) {
   const auto start = normal_values(3 * 4096 + 8, 1, 0.1F), other = normal_values(3 * 4096 + 8, 2, 3.0F);
   const Policy policy = two_term_policy("int8:block256:sr:sticky", "int4:block512:sr");

@@ -15,7 +15,7 @@
 
 namespace lpmm {
 
-// With those of the settings that the rule has.
+// Returns the configuration of a rule, with those of the settings that it has.
 inline OptimizerConfig of_rule(std::string_view name, const GivenSettings& settings = {}) {
   OptimizerConfig c;
   c.rule = RuleName::find(name).value();

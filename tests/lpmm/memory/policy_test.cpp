@@ -97,7 +97,7 @@ TEST(Policy, OneDimensionalTensorsAreExemptUnlessNamed) {
   EXPECT_FALSE(is_exempt(make_policy("fp32"), kMatrix));
 }
 
-// As the 8-bit and 4-bit optimizers do, each at its own size.
+// 8-bit and 4-bit optimizers exempt small tensors, too, each at its own size.
 TEST(Policy, SmallTensorsAreExemptUnlessNamed) {
   const TensorInfo small{"small", {4095, 1}}, limit{"limit", {64, 64}}, vector{"vector", {5000}};
   Policy policy = make_policy("lpmm");

@@ -285,7 +285,7 @@ TEST(WatchedRun, FindsTheSameSpikeAfterAStop) {
   };
   EXPECT_EQ(spikes_of(scratch / "parts"), spikes_of(scratch / "whole"));
   EXPECT_NE(spikes_of(scratch / "parts").find("spike"), std::string::npos);
-  // And what is kept of it says as much.
+  // The looks that are kept of it are the same, too.
   const auto looks_of = [&](const std::string& out) {
     std::string text;
     for (const Look& look : read_spike(spike_path(out, kBadStep + 1)).looks) text += look_record(look).dump();

@@ -93,7 +93,7 @@ TEST_F(Chat, SampleEndsAtAStopTextAndAvoidsWhatItHas) {
   EXPECT_NE(sample({"--tokens", "40", "--temperature", "0", "--repetition-penalty", "1.5"})["text"], whole);
 }
 
-// At a terminal, where Ctrl-C is typed.
+// Runs the program at a terminal, where Ctrl-C is typed.
 class Terminal {
  public:
   explicit Terminal(std::vector<std::string> arguments) {

@@ -32,7 +32,7 @@ class ModelFolder : public ProgramTest {
     write(name + "/config.json", config.dump());
     return path(name);
   }
-  // With a tokenizer of letters.
+  // Adds a tokenizer of letters.
   std::string with_words(const std::string& name, const json& more = json::object()) const {
     std::string words = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
     for (char c = 'a'; c <= 'z'; ++c) words += std::string(1, c) + "\n##" + c + "\n";

@@ -169,7 +169,7 @@ TEST_F(Resume, ChangedDataAndTokenizersAreNoDamage) {
                  {"step_00000003", "was trained on other data", " tokens with the checksum ", file,
                   "put the old files back", "--init " + run + "/checkpoints/step_00000003"});
   never(said);
-  // As it advises.
+  // The advice works.
   EXPECT_EQ(run_lpmm({"train", gpt, "--quiet", "--out", path("new"), "--set", "train.steps=1", "--init",
                       run + "/checkpoints/step_00000003"})
                 .code,

@@ -31,7 +31,7 @@ class Tasks : public ProgramTest {
     write("data/glue/MRPC/train.tsv", lines);
     write("data/glue/MRPC/dev.tsv", lines);
   }
-  // In the folder of the test, where `published` is an import.
+  // Runs the program in the folder of the test, where `published` is an import.
   Outcome lpmm(const std::vector<std::string>& arguments, const std::string& folder = "") const {
     return run_lpmm(arguments, {.environment = {{"LPMM_DATA", path("data")}},
                                 .folder = folder.empty() ? path("") : folder});
