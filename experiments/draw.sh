@@ -33,7 +33,7 @@ unpack() {
   touch "$new/$1.used"
 }
 
-# What NAME became: its table as it was, and its chart put where the old one is.
+# Takes the figure NAME: with --check its table must be as before, else its files replace the old ones.
 take() {
   local name=$1
   if [[ ! -s $new/$name.png ]]; then
@@ -107,7 +107,7 @@ while IFS= read -r archive; do
 done < <(cd "$results" && find . -name '*.tar.xz' -printf '%P\n' | sort)
 if ! $check; then
   find "$results" -name '*.gp' -print0 | sort -z | xargs -0 "$lpmm" plot ${svg[@]+"${svg[@]}"}
-  (cd experiments/pictures && gnuplot memory.gp) # of the README, an SVG
+  (cd experiments/pictures && gnuplot memory.gp) # the README's, an SVG
 fi
 echo "draw.sh: $drawn charts of logs, $failed errors"
 [[ $failed -eq 0 ]]

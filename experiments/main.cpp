@@ -141,7 +141,7 @@ std::vector<std::string> arguments_of(int argc, char** argv) {
   return words;
 }
 
-// Those of `lpmm help WORDS` where they name no command; empty: it is something else.
+// Returns the words of `lpmm help WORDS` if they name no command; empty for any other command line.
 std::vector<std::string> words_asked_about(CLI::App& program, int argc, char** argv) {
   std::vector<std::string> words(argv + std::min(argc, 2), argv + argc);
   if (argc < 3 || std::string_view(argv[1]) != "help" || words[0].starts_with('-')) return {};

@@ -34,7 +34,7 @@ else
   name=resnet8_drawn steps=${1:-468}
   echo "no CIFAR-10 here ($lpmm data get cifar10 downloads it): training on images that the program draws"
 fi
-# Without error feedback, which makes up for what rounding to nearest loses: the two packed runs differ in rounding alone.
+# This leaves out error feedback, which makes up for what rounding to nearest loses: the packed runs differ in rounding alone.
 settings=(--set "train.steps=$steps" --set log.every_steps=5 --set log.underflow_every_steps=25 --set memory.error_feedback=false)
 out=runs/quickstart/${name}_$steps
 train() { # FOLDER CONFIG [arguments...]

@@ -12,7 +12,7 @@ if ! command -v $compiler >/dev/null || [ -z "$emulator" ] || [ ! -d $gtest ]; t
   exit 0
 fi
 mkdir -p "$folder/include"
-rm -f "$folder"/*.o  # of sources that may be gone
+rm -f "$folder"/*.o  # their sources may be gone
 for library in hwy fmt nlohmann; do ln -sfn "/usr/include/$library" "$folder/include/$library"; done  # and nothing else of /usr
 sources=(kernels/formats/maps.cpp kernels/orthogonal.cpp kernels/threads/*.cpp kernels/cpu/*.cpp kernels/cpu/packed/*.cpp
   kernels/cpu/sets/*.cpp lpmm/memory/*.cpp lpmm/memory/slots/*.cpp lpmm/ranks/ranks.cpp lpmm/base/text.cpp lpmm/files/files.cpp

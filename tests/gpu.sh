@@ -43,7 +43,7 @@ fi
 lpmm=$binaries/lpmm
 measured 20 info "$lpmm" info --json
 
-# What `ctest -L gpu` runs, each test in a process of its own: an error that stays with one device spoils no other.
+# Runs the tests of `ctest -L gpu`, each in a process of its own: an error that stays with one device spoils no other.
 gpu_tests() {
   local tests=$logs/test-names passed=0 failed=0 skipped=0 state name
   for binary in kernels_tests models_tests; do

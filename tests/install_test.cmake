@@ -81,7 +81,7 @@ if(PKG_CONFIG)
   run(${COMPILER} -std=c++20 ${work}/example/main.cpp ${options} -o ${work}/by_pkg_config)
   run(${work}/by_pkg_config)
 endif()
-# What is not installed is said.
+# The error names the component that is not installed.
 execute_process(COMMAND ${CMAKE_COMMAND} -G ${GENERATOR} -S ${work}/example/whole -B ${work}/not_here
   -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_PREFIX_PATH=${work}/packed RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
 if(result EQUAL 0 OR NOT output MATCHES "without the component lpmm")

@@ -22,7 +22,7 @@ from pathlib import Path
 
 WORDS = "the old man and a dog walk home at night while rain falls on quiet streets of stone".split()
 TEXT, PAIRS, SENTENCES, IMAGES = range(4)
-MODELS = {  # what it reads; settings; of which some are taken; a pattern of tensors to freeze
+MODELS = {  # its kind of data; settings; options, some of which are taken; a pattern of tensors to freeze
     "gpt": (TEXT, "layers = 1\nheads = 2\nembedding = {width}\ncontext = 32",
             ["recompute = true", "stable_embedding = true", "dropout = 0.1"], "wte.weight"),
     "llama": (TEXT, "layers = 1\nheads = 2\nkv_heads = 1\nembedding = {width}\nmlp_width = 48\ncontext = 32",

@@ -44,7 +44,7 @@ KINDS = [
       "model.layers=1", "model.decoder_layers=1", "model.heads=2", "model.embedding=16", "model.mlp_width=24",
       "model.context=32", "data.length=32", "train.batch=8"]),
 ]
-TIMES = {"train_seconds", "log_bytes", "log_crc32", "computed_by"}  # of a checkpoint's state: no result
+TIMES = {"train_seconds", "log_bytes", "log_crc32", "computed_by"}  # parts of a checkpoint's state that are no results
 
 
 def config(program, name):
@@ -212,7 +212,7 @@ def main():
         formats = json.loads(call(given.old, "info", "--json"))["formats"]
         for i, format in enumerate(formats):
             if format["name"] == "ulp8":
-                continue  # of a parameter's rounding: no array is stored as that
+                continue  # a part of a parameter's rounding: no array is stored as that
             spec = format["name"] + [":block64", ":block128", ":block256"][i % 3] * ("smallest" in format)
             unsigned = not format["signed"]
             for rounding in (("",) if spec == "fp32" else (":rn", ":sr", ":qr")):

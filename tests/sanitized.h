@@ -1,4 +1,4 @@
-// Whether a sanitizer watches this build: such tests get less work, or are skipped.
+// Tells if a sanitizer watches this build: such tests get less work, or are skipped.
 #pragma once
 
 namespace lpmm {
@@ -9,8 +9,8 @@ inline constexpr bool kSanitized = true;
 inline constexpr bool kSanitized = false;
 #endif
 
-// Why a test that compares results over many steps is skipped under sanitizers: other tests run the same
-// code.
+// The reason why a test that compares results over many steps is skipped under sanitizers: other tests run
+// the same code.
 inline constexpr const char* kReleaseOnly = "results are compared in the release build";
 
 }  // namespace lpmm

@@ -35,13 +35,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ELEMENTS = 32
-SOURCES = ["fused", "fused_fold", "packed"]  # of kernels/cuda/packed
-# Where an atomic operation, on integers, and a fused multiply-add is named, and how often at most.
+SOURCES = ["fused", "fused_fold", "packed"]  # in kernels/cuda/packed
+# Files that name an atomic operation, on integers, or a fused multiply-add, and how often at most.
 ATOMICS = {"kernels/cuda/compute/quantiles.cu": 1, "kernels/cuda/launch.h": 1, "kernels/cuda/packed/update_body.h": 1}
 NAMED = {"kernels/formats/codec.h": 1, "kernels/cuda/packed/exact.h": 4, "kernels/cuda/packed/fused_fold.h": 1}
 # The presets with loops in kernels/formats/presets.h, in their order.
 SETS = ["fp32", "states8", "lpmm", "lpmm-compact", "lpmm-min", "lpmm-nano", "nano in momentum"]
-# Of parameter, momentum, variance; longer names first.
+# The bits of parameter, momentum, variance; longer names first.
 BITS = {"lpmm-compact": (8, 8, 8), "lpmm-min": (8, 4, 4), "lpmm-nano": (7, 4, 2), "lpmm": (12, 8, 8),
         "nano in momentum": (7, 5, 0)}
 # Instructions per element, for the kernels that presets use most.
@@ -110,7 +110,7 @@ def bytes_to_store(row):
     parameter, momentum, variance = next(bits for name, bits in BITS.items() if f" {name}" in row)
     has_momentum, has_variance = has_states(row)
     if row.startswith("adagrad"):
-        variance = max(variance, 4)  # which is a sum
+        variance = max(variance, 4)  # it is a sum
     return ELEMENTS // 8 * (parameter + has_momentum * momentum + has_variance * variance)
 
 

@@ -1,4 +1,4 @@
-// Which signs of Lion's steps turn where its momentum is kept in few bits, over a real run.
+// Counts the signs of Lion's steps that flip when its momentum is kept in few bits, over a real run.
 #include <fmt/format.h>
 
 #include "experiments/ablation/exact_run.h"

@@ -92,7 +92,7 @@ void run_momentum_floors(const AblationOptions& options) {
   std::vector<Chart> charts = {empty_chart("gradients in the momentum"),
                                empty_chart("the same with error feedback"),
                                empty_chart("the same with two microbatches")};
-  double fp32 = 1;  // of the same rate and microbatches
+  double fp32 = 1;  // the variance in fp32 at the same rate and microbatches
   for (const MomentumCell& c : cells) {
     const bool packed = is_packed(c.run.parameter.format);
     if (!packed) fp32 = c.measured.variance;

@@ -1,5 +1,5 @@
-// What the parts of `lpmm ablate` share. Each measures its cells on all threads, and leaves a table and
-// charts.
+// Declarations shared by the parts of `lpmm ablate`. Each part measures its cells on all threads, and writes
+// a table and charts.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,7 @@ namespace lpmm {
 namespace {
 
 constexpr std::int64_t kWhole = 0;  // a block that is the tensor
-constexpr int kBins = 45;           // of |x|, a tenth of a deviation each
+constexpr int kBins = 45;           // bins of |x|, a tenth of a deviation each
 
 using Values = std::vector<float>;
 
@@ -39,7 +39,7 @@ MakeLevels quantile(bool is_signed) {
       [is_signed](Device& device, const PanelSource& x) { return quantile_levels(device, x, 8, is_signed); };
 }
 
-// What is read of x.
+// Returns x as it reads back after it was stored.
 Values stored(const Book& book, const Values& x, Device& device) {
   if (book.is_relative) {
     return stored_by_levels(x, book.block == kWhole ? std::ssize(x) : book.block, book.make, device);
@@ -160,7 +160,7 @@ std::string block_of(const Book& book) {
 Chart errors_by_magnitude(const std::vector<ErrorCell>& cells) {
   Chart chart = {"errors of N(0, 1), 8 bits", "|x|", "mean error", "set logscale y", {}};
   for (const ErrorCell& cell : cells) {
-    const bool is_first = &cell == cells.data();  // of those without blocks, the best
+    const bool is_first = &cell == cells.data();  // the best cell of those without blocks
     if (!is_first && cell.book.block != 2048) continue;
     const char* colour = kRunColours[chart.series.size() % std::size(kRunColours)];
     ChartSeries series = {cell.book.name, fmt::format("lines lc '{}'", colour), {}};

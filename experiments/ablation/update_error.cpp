@@ -1,4 +1,4 @@
-// What one step loses with the variance or the momentum in few bits, on the states of a real run.
+// Measures what one step loses when the variance or momentum has few bits, on the states of a real run.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -71,8 +71,8 @@ std::vector<StateCell> cells_of(const std::vector<Moment>& moments) {
   return cells;
 }
 
-// What packed memory does not have, in blocks of 128, to nearest: a code book of each tensor's quantiles, and
-// E4M3 with an exponent per block.
+// Formats that packed memory lacks, in blocks of 128 and rounded to nearest: a code book of each tensor's
+// quantiles, and E4M3 with an exponent per block.
 std::vector<StateCell> other_cells_of(const std::vector<Moment>& moments) {
   std::vector<StateCell> cells;
   for (const Moment& m : moments) {

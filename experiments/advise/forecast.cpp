@@ -32,10 +32,10 @@ double noise_share(const TensorProbe& tensor, double momentum) {
   return noise + drift > 0 ? noise / (noise + drift) : 1;
 }
 
-// What storing a tensor's parameters does to its updates.
+// The effects that storing a tensor's parameters has on its updates.
 struct ParameterForecast {
   double underflow = 0;  // share of updates that change no code
-  double growth = 1;     // of the noise floor
+  double growth = 1;     // factor of the noise floor
 };
 // Updates of `rate` times those of the probe. Linear maps only. Updates below a step are lost, and make
 // noise, by their mean size: theory's normal updates take that of the probe's.
@@ -78,8 +78,8 @@ double fold_noise_share(const TensorProbe& tensor, const Spec& spec, int folds) 
          (noise * noise / folds);
 }
 
-// What can be said of a tensor as the configuration stores it. The theory of floors and folds is of sr, that
-// of floors also of qr with sticky steps; with error feedback what rounding takes comes back, and with a
+// A tensor's specs, and which forecasts the theory makes for them. Its floors and folds are those of sr, its
+// floors also those of qr with sticky steps. Error feedback gives back what rounding takes, and with a
 // compensation it stays.
 struct Stored {
   Spec parameter, accumulator;
@@ -108,7 +108,7 @@ double mean_over(const Tensors& tensors, const Value& value) {
   }
   return sum / elements;
 }
-// With all tensors stored alike.
+// These assume that all tensors are stored alike.
 double growth_of(const Tensors& tensors, const Spec& spec, double momentum) {
   return mean_over(tensors, [&](const TensorProbe& t) { return forecast(t, spec, momentum).growth; });
 }
@@ -185,7 +185,7 @@ ordered_json number(double v) {
   return std::isfinite(v) ? ordered_json(v) : ordered_json();
 }
 
-// What theory says of one tensor as the configuration stores it; NaN where it says nothing.
+// The theory's forecasts for one tensor as the configuration stores it; NaN where it makes none.
 struct TensorForecast {
   const RunConfig& config;
   double momentum = momentum_of(config.optimizer);

@@ -1,4 +1,4 @@
-// What the theory of rounding says of a configuration, from what a probe measured.
+// Forecasts of a configuration's rounding errors, made by theory from a probe's measurements.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -22,7 +22,7 @@ std::vector<float> decoded(Device& device, const kernels::RoleView& view, std::i
   return out;
 }
 
-// What is followed of one tensor.
+// The values that are followed for one tensor.
 struct Watch {
   int tensor = 0;
   TensorProbe sums;                 // over the steps measured so far; of gradients, of their squares

@@ -13,7 +13,7 @@
 
 namespace lpmm {
 
-// What was measured on a sample of one tensor, at the peak learning rate.
+// Measurements on a sample of one tensor, at the peak learning rate.
 struct TensorProbe {
   static constexpr std::int64_t kUnit = 64;  // elements of a block here; larger ones are made of several
 

@@ -44,7 +44,7 @@ DeviceMemory benchmark_memory(Device& device, std::int64_t bytes) {
                                bytes, available));
   }
   DeviceMemory memory = allocate(device, bytes, "a benchmark", "fewer elements (--elements)");
-  device.fill_with_zeros(memory.get(), bytes);  // what is touched counts as taken at the next call
+  device.fill_with_zeros(memory.get(), bytes);  // touched memory counts as taken at the next call
   return memory;
 }
 

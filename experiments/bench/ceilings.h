@@ -1,4 +1,4 @@
-// What a device reaches at most, measured in the run that is to be judged: a plain copy and a plain product.
+// The speed limits of a device, measured in the run that they judge, by a plain copy and a plain product.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ DeviceMemory benchmark_memory(Device& device, std::int64_t bytes);
 // Bytes per second, read plus written, of a plain copy of 2 GiB, the best of five. On the host it is made in
 // a process of its own, `lpmm bench copy`; throws RunError where that cannot be started or prints none.
 double copy_bandwidth(Device& device);
-// What that process measures with so many threads.
+// The bandwidth that `lpmm bench copy` measures with so many threads.
 double host_copy_bandwidth(int threads);
 
 // Operations per second, a product and a sum being two, of a product of square matrices of bf16; the best of

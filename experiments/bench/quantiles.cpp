@@ -24,7 +24,7 @@ std::vector<double> shares_of_levels() {
   return shares;
 }
 
-// By the clock, and of all threads together.
+// Seconds by the clock, and those of all threads together.
 struct Seconds {
   double wall = std::numeric_limits<double>::infinity(), processors = wall;
   void take_better(const Seconds& other) {
@@ -41,7 +41,7 @@ Seconds time_of(const Body& body) {
   return {std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), used};
 }
 
-// How far the ranks of `value` are from the wanted one. A value between two numbers has the ranks between.
+// Distance from the wanted rank to those of `value`. A value between two numbers has the ranks between them.
 double rank_distance(const float* sorted, std::int64_t count, double share, float value) {
   const RankOfShare wanted = rank_of_share(share, count);
   const double rank = static_cast<double>(wanted.lower) + wanted.fraction;

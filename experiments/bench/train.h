@@ -1,4 +1,4 @@
-// How fast a configuration trains: whole steps on batches that are loaded as in a run.
+// Measures how fast a configuration trains: whole steps on batches that are loaded as in a run.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace lpmm {
 struct TrainSpeed {
   double items_per_second = 0;  // images or tokens, over all measured steps
   double median_step_seconds = 0;
-  double seconds = 0;          // of all measured steps, which is the sum of:
+  double seconds = 0;          // all measured steps, the sum of:
   double data_seconds = 0;     // waiting for batches
   double compute_seconds = 0;  // forward, backward, folds
   double update_seconds = 0;   // clipping, update, clearing

@@ -80,7 +80,7 @@ struct Tensor {
   RoleArray<std::optional<OwnedRole>> roles;
   RoleArray<kernels::RoleView> views;
   double bytes = 0;
-  double fp32_bytes = 4;  // of all roles in fp32, read and written; the accumulator is only read
+  double fp32_bytes = 4;  // per element, all roles in fp32, read and written; the accumulator is only read
 
   Tensor(Device& device, const TensorInfo& info, const Policy& policy, const OptimizerConfig& optimizer) {
     for (const Role role : kEveryRole) {

@@ -23,7 +23,7 @@ struct UpdateBenchResult {
   double packed_bytes_per_element = 0;  // stored, all roles, steps included
   double copy_gb_per_second = 0;
   double fp32_roofline_ratio = 0;     // against copy bandwidth / what fp32 reads and writes
-  std::int64_t peak_extra_bytes = 0;  // of resident memory during the updates, above the tensors
+  std::int64_t peak_extra_bytes = 0;  // resident memory during the updates, above the tensors
   // Elements whose update the watch looks at; 0: not measured.
   double watched_per_second = 0, watched_with_peaks_per_second = 0;
 };

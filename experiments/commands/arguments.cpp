@@ -146,7 +146,7 @@ void add_threads_option(CLI::App& command, int& threads) {
 
 namespace {
 
-constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;  // of bytes that are not UTF-8
+constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;  // for bytes that are not UTF-8
 
 void print_lines(const nlohmann::ordered_json& value, const std::string& prefix) {
   for (const auto& [key, item] : value.items()) {

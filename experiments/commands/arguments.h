@@ -74,13 +74,13 @@ struct RunArguments {
 };
 void add_run_arguments(CLI::App& command, RunArguments& arguments);
 
-// For options that name a file or folder.
+// Checks options that name a file or folder.
 extern const CLI::Validator kNotEmpty;
 
-// For a file to write: named, and none that a run is made of.
+// Checks the name of a file to write: not empty, and no file that a run is made of.
 extern const CLI::Validator kOutput;
 
-// For options that hold an unsigned number, as far as TOML has them: CLI11 takes -1 and 2^64 for one.
+// Checks options that hold an unsigned number, as far as TOML has them: CLI11 takes -1 and 2^64 for one.
 extern const CLI::Validator kUnsigned;
 
 // --set A.B=C of what has no CONFIG; by default of a grid.
@@ -101,7 +101,7 @@ void check_overwrite(const std::string& output, bool overwrite, std::string_view
 // --threads; 0 stands for all processors.
 void add_threads_option(CLI::App& command, int& threads);
 
-// What was printed goes out now. Throws std::system_error, that of a reader who went away for one.
+// Flushes standard output. Throws std::system_error if that fails, for instance because its reader is gone.
 void flush_output();
 
 // The answer of a command: one JSON object on standard output, or aligned lines of "key  value".

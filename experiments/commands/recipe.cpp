@@ -17,7 +17,7 @@
 namespace lpmm {
 namespace {
 
-// What the command line sets a key to, the last time; nothing where it does not.
+// Returns the last value that the command line gives a key; nothing if it gives none.
 std::optional<std::string> set_to(const ConfigArguments& config, std::string_view key) {
   std::optional<std::string> value;
   for (const std::string& setting : config.options.settings) {
@@ -27,7 +27,7 @@ std::optional<std::string> set_to(const ConfigArguments& config, std::string_vie
   return value;
 }
 
-// Whether the data are conversations: data.set says so, or the file is of lines that name their columns.
+// Returns true if the data are conversations, by data.set or by a file whose lines name their columns.
 bool are_conversations(const TaskRow& task, const ConfigArguments& config) {
   if (task.also_by_path != kConversationSet) return false;
   if (const auto set = set_to(config, "data.set")) return *set == kConversationSet;

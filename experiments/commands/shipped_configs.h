@@ -9,7 +9,7 @@
 
 namespace lpmm {
 
-// In order of the alphabet; empty where they are not found.
+// Returns the names in alphabetical order; none if the configurations are not found.
 std::vector<std::string> shipped_config_names();
 
 // A path as it was given, where that is a file or folder or cannot be a name; else the file of the shipped

@@ -19,7 +19,7 @@ struct DataSet {
   std::string name;
   std::string address;              // the files lie below it
   std::string folder;               // they go there, below the folder of data sets
-  std::vector<DataFile> files;      // what the program reads
+  std::vector<DataFile> files;      // the files that the program reads
   std::optional<DataFile> archive;  // a .tar.gz or .zip of the folder, where the files do not come one by one
 };
 

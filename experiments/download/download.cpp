@@ -28,8 +28,8 @@ bool is_free(const fs::path& path) {
   return fs::symlink_status(path, error).type() == fs::file_type::not_found;
 }
 
-// What has come of a file so far, under a name of its own that the file's content decides: a download that
-// broke off goes on with it. It is removed again where it could not be gone on with.
+// The part of a file that has arrived. Its name contains the file's checksum, so that a download that broke
+// off can be resumed. It is removed again if it is of no use for that.
 class PartialFile {
  public:
   PartialFile(const fs::path& folder, const DataFile& file)
@@ -90,10 +90,10 @@ class UnpackFolder {
       for (const DataFile& file : set_.files) fs::remove(inner / file.name, ignored);
       fs::remove(inner, ignored);
     }
-    fs::remove(folder, ignored);  // where nothing is left in it
+    fs::remove(folder, ignored);  // this does nothing if files are left in it
   }
   const DataSet& set_;
-  const fs::path leaf_;  // of the set's folder, in the archive too
+  const fs::path leaf_;  // the name of the set's folder, also within the archive
   fs::path path_;
 };
 
@@ -115,8 +115,8 @@ void check_known(const fs::path& path, const DataFile& file) {
   check("SHA-256 " + file.sha256, "SHA-256 " + file_sha256(path.string()));
 }
 
-// False where nothing is there. What is there and is something else may be somebody's work. What has no
-// checksum of its own may be compressed too, as the program reads it.
+// Returns false if nothing is there. Throws if it is something else, which may be somebody's work. Files
+// without a checksum may also be there compressed, as the program reads both.
 bool is_there(const fs::path& path, const DataFile& file) {
   if (is_free(path)) return file.sha256.empty() && !is_free(path.string() + ".gz");
   check_known(path, file);

@@ -11,15 +11,15 @@
 namespace lpmm {
 
 struct DownloadOptions {
-  std::string folder;  // of data sets
+  std::string folder;  // the folder of all data sets
   std::string mirror;  // http or https; replaces the address below which a set's files lie
   long patience = 30;  // seconds without an answer, or with next to none
 };
 
 struct Downloaded {
-  std::vector<std::string> files;    // that are new
-  std::vector<std::string> present;  // that were there before
-  std::int64_t bytes = 0;            // that came over the network
+  std::vector<std::string> files;    // the new ones
+  std::vector<std::string> present;  // those that were there before
+  std::int64_t bytes = 0;            // received over the network
 };
 
 // Brings what is missing of `set`. A file appears whole and checked, an archive's folder with all its files,

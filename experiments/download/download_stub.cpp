@@ -1,4 +1,4 @@
-// What experiments/download/download.h declares, where downloads are not built in.
+// Stands in for experiments/download/download.h in builds without downloads.
 #include "experiments/download/download.h"
 
 #include <fmt/format.h>

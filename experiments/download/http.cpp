@@ -22,7 +22,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What has come so far.
+// Receives a file, and counts what has come so far.
 struct Receiver {
   const std::string& address;  // as messages show it
   const DataFile& expected;
@@ -30,7 +30,7 @@ struct Receiver {
   File& part;
   std::optional<Sha256> digest = Sha256();
   Clock::time_point start = Clock::now();
-  std::int64_t bytes = 0;  // of the file
+  std::int64_t bytes = 0;  // length of the file so far
   std::int64_t came = 0;   // over the network
   std::exception_ptr error = {};
 
@@ -114,12 +114,12 @@ Curl connection(const std::string& address, long patience, Receiver& receiver) {
   };
   set(CURLOPT_URL, address.c_str());
   set(CURLOPT_USERAGENT, "lpmm/" LPMM_VERSION);
-  set(CURLOPT_PROTOCOLS_STR, "http,https");  // of redirects too
+  set(CURLOPT_PROTOCOLS_STR, "http,https");  // redirects included
   set(CURLOPT_FOLLOWLOCATION, 1L);
   set(CURLOPT_MAXREDIRS, 5L);
   set(CURLOPT_FAILONERROR, 1L);
   set(CURLOPT_NOSIGNAL, 1L);
-  set(CURLOPT_QUICK_EXIT, 1L);  // does not wait for a name's address where nobody wants it any more
+  set(CURLOPT_QUICK_EXIT, 1L);  // stops waiting for a name's address once nobody wants it
   set(CURLOPT_CONNECTTIMEOUT, patience);
   set(CURLOPT_LOW_SPEED_TIME, patience);
   set(CURLOPT_LOW_SPEED_LIMIT, 100L);  // bytes per second
@@ -161,7 +161,7 @@ std::int64_t fetch(const std::string& address, const DataFile& expected, const s
       part.sync();
       return receiver.came;
     }
-    receiver.start_over();  // what was there is not the beginning of this file
+    receiver.start_over();  // the bytes there are not the beginning of this file
   }
   transfer(address, patience, receiver);
   receiver.finish();

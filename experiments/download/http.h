@@ -17,11 +17,11 @@ class Unreachable : public RunError {
   using RunError::RunError;
 };
 
-// Brings what is at `address` (http or https) to the end of `part`, which lies at `path`, until it is
-// `expected`, and syncs it. What is there already is not asked for again where it is the beginning of that
-// file and the server gives parts; else it is cut off. Returns the bytes that came. Throws Unreachable, and
-// Interrupted: what has come until then can be gone on with; RunError where the length or the checksum is not
-// that of `expected`. A connection that gives next to nothing for `patience` seconds counts as broken.
+// Downloads `address` (http or https) to the end of `part`, which lies at `path`, until it is `expected`, and
+// syncs it. Bytes that are there already are not requested again if they are the beginning of that file and
+// the server sends ranges; else they are cut off. Returns the bytes that came. Throws Unreachable or
+// Interrupted, after which it can be resumed; RunError if the length or the checksum is not that of
+// `expected`. A connection that gives next to nothing for `patience` seconds counts as broken.
 std::int64_t fetch(const std::string& address, const DataFile& expected, const std::string& path, File& part,
                    long patience, Progress& progress);
 

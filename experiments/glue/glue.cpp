@@ -31,7 +31,7 @@ constexpr const char* kBaseline = "fp32";
 constexpr const char* kPyTorch = "PyTorch";
 constexpr std::uint64_t kLongestFile = std::uint64_t{1} << 26;
 
-// What one preset, or PyTorch, reached in a task; numbers as they are printed.
+// The result of one preset, or of PyTorch, in a task; numbers as they are printed.
 struct Result {
   std::string task, scored_by, preset;
   std::int64_t seeds = 0;
@@ -77,7 +77,7 @@ void read_sweep(const fs::path& file, const std::string& task, std::vector<Resul
   }
 }
 
-// What PyTorch reached in a task, scored as our results of it are.
+// Returns PyTorch's result in a task, scored as our results of it are.
 std::optional<Result> read_pytorch(const std::vector<Json>& lines, const Result& ours) {
   const ScoreKind kind = score_kind(ours.scored_by);
   std::vector<const Json*> seeds;
@@ -169,7 +169,7 @@ std::string csv_of(const std::vector<Result>& results) {
   return out;
 }
 
-// As rows of a grid, which charts are drawn of.
+// Turns results into rows of a grid, from which charts are drawn.
 std::vector<GridRow> rows_of(const std::vector<Result>& results) {
   std::vector<GridRow> rows;
   for (const Result& r : results) {

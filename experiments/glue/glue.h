@@ -10,9 +10,9 @@ namespace lpmm {
 
 struct GlueExperiment {
   GridExperiment grid;  // its parts are the tasks
-  std::string init;     // what every training starts from
-  // Results of experiments/zoo/glue.py, a JSON object a line: task, seed, scores, sentences_per_second.
-  // Empty: OUT/pytorch.jsonl, where it is.
+  std::string init;     // the checkpoint that every training starts from
+  // Results of experiments/zoo/glue.py, a JSON object a line: task, seed, scores, sentences_per_second. If
+  // empty, OUT/pytorch.jsonl is read if it exists.
   std::string pytorch = {};
 };
 

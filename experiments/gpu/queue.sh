@@ -1,4 +1,4 @@
-# What waits for a GPU, most valuable first; run.sh reads it. At the end, one after the other:
+# Measurements that wait for a GPU, most valuable first; run.sh reads them. At the end, one after the other:
 #   entry NAME MINUTES WHERE DECIDES FUNCTION [ARGUMENT...]
 # NAME.json will hold the figures. MINUTES, at most 9, are an estimate for an H100. WHERE is the table that the figures fill,
 # DECIDES what they decide. FUNCTION measures by `once SECONDS PART COMMAND...`, whose command prints one JSON object.

@@ -17,7 +17,7 @@ struct MemoryExperiment {
   std::vector<int> gigabytes = {6, 11, 16, 24, 80};  // to find the largest models for
   bool quick = false;                                // trains the small ones only, and 6 GB
   bool svg = false;                                  // draws its charts as SVG too
-  int threads = 0;                                   // of a training; 0: all processors
+  int threads = 0;                                   // threads of a training; 0: all processors
 };
 
 // Plans every model with every preset, trains what fits into this machine and compares, and finds the largest

@@ -142,7 +142,7 @@ struct PngReader {
   PngReader(const PngReader&) = delete;
   PngReader& operator=(const PngReader&) = delete;
 
-  // In place of exit(), as for JPEGs.
+  // Jumps back to the reader instead of calling exit(), as for JPEGs.
   [[noreturn]] static void fail(png_structp png, png_const_charp why) {
     auto& reader = *static_cast<PngReader*>(png_get_error_ptr(png));
     std::strncpy(reader.text, why, sizeof reader.text - 1);
@@ -231,8 +231,8 @@ double cubic(double x) {
   return x < 2 ? (((x - 5) * x + 8) * x - 4) * kA : 0;
 }
 
-// For each of `out` places from `first` on, of `scaled` in all: what it takes from `size` places in a row, as
-// the first of them and weights that add up to 1.
+// The source places that one place of the result is made of: the first of them, and weights that add up to 1.
+// shares_of() returns one for each of `out` places from `first` on, of `scaled` in all.
 struct SourceShare {
   std::ptrdiff_t first;
   std::vector<double> weights;

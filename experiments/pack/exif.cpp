@@ -17,7 +17,7 @@ std::uint32_t number_at(std::string_view from, std::size_t at, std::size_t bytes
   return number;
 }
 
-// Of a TIFF header and what follows it.
+// Returns the orientation in a TIFF header and the data after it; 1 if there is none.
 int orientation_of(std::string_view tiff) {
   constexpr std::uint32_t kOrientation = 0x0112, kShort = 3, kLong = 4;
   const bool big = tiff.starts_with("MM");

@@ -1,4 +1,4 @@
-// How a camera was held, as its Exif data say.
+// Reads from Exif data how the camera was held.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@
 namespace lpmm {
 namespace {
 
-// What a file has at a place.
+// The bytes at some offset that mark a file's format.
 struct Signature {
   std::string_view format;
   std::size_t at;

@@ -1,4 +1,4 @@
-// Which files are pictures, by their first bytes.
+// Recognises pictures by the first bytes of their files.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ namespace lpmm {
 std::string_view picture_format(std::span<const std::uint8_t> begin);
 bool is_decoded(std::string_view format);
 
-// What to do with a picture that is not decoded: "is a WebP picture, ...".
+// Says what to do with a picture that is not decoded: "is a WebP picture, ...".
 std::string conversion_advice(std::string_view format);
 
-// With small letters for ASCII's capital ones: names of parts, of classes and endings compare in any case.
+// Replaces ASCII's capital letters: names of parts, of classes and endings compare in any case.
 std::string lower_case(std::string text);
 
 // picture_format() of a file. One whose first bytes say nothing is what the end of its name says: a picture

@@ -24,7 +24,7 @@ struct FramedPicture {
 std::vector<FramedPicture> framed_pictures(std::span<const std::string> paths, const PictureFrame& frame,
                                            Pool& pool);
 
-// What --orient says.
+// The values of --orient.
 inline constexpr const char *kOrientExif = "exif", *kOrientStored = "as-stored";
 
 // Shows "WORK: N %, X pictures/s, 12s left" where that is due.

@@ -30,7 +30,7 @@ struct Packed {
 // naming the first picture that does not decode; then nothing is written.
 Packed pack_images(const PackOptions& options, PictureList list, Progress& progress);
 
-// What a user is to know of it: what was left out, turned, drawn for tests, not used.
+// Returns notes for the user: what was left out, turned, drawn for tests, not used.
 std::vector<std::string> remarks(const Packed& packed, const PackOptions& options);
 
 }  // namespace lpmm

@@ -27,7 +27,7 @@ bool is_hidden(const fs::path& path) {
   return path.filename().string().starts_with('.');
 }
 
-// What lies in a folder, by name.
+// Lists a folder's entries, sorted by name.
 std::vector<fs::path> listed(const fs::path& folder) {
   std::error_code error;
   std::vector<fs::path> all;
@@ -39,7 +39,7 @@ std::vector<fs::path> listed(const fs::path& folder) {
   return all;
 }
 
-// Those in it that are not hidden.
+// Lists the folders in it that are not hidden.
 std::vector<fs::path> folders_in(const fs::path& folder) {
   std::vector<fs::path> all = listed(folder);
   std::error_code error;
@@ -47,7 +47,7 @@ std::vector<fs::path> folders_in(const fs::path& folder) {
   return all;
 }
 
-// Whether a file in it, that is no folder of a class, is a picture.
+// Returns true if an entry is a picture and not the folder of a class.
 bool is_picture(const fs::path& path) {
   std::error_code error;
   return !is_hidden(path) && fs::is_regular_file(path, error) && !format_of_file(path.string()).empty();

@@ -1,4 +1,4 @@
-// Which pictures there are of which class, in folders or by a table.
+// Finds the pictures of each class, in folders or by a table.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,14 @@
 namespace lpmm {
 
 struct PictureSource {
-  std::string path;       // of a folder, or of a .csv or .tsv
+  std::string path;       // a folder, or a .csv or .tsv
   std::string test;       // the folder, or the part of the table, to test on; empty: the first of kTestParts
   std::string test_path;  // a folder of CLASS/ or a table, to test on in place of such a part
-  std::string columns;    // of tables: "FILE,LABEL" or "FILE,LABEL,SPLIT"; empty: those of usual names
-  double validation_share = 0.1;  // of each class, to test on where there is no such part
-  bool asks_share = false;        // that share is asked for: a test part beside it is an error
-  std::uint64_t seed = 1;         // of that share
-  bool skips_others = false;      // pictures of formats that are not decoded are left out; else an error
+  std::string columns;    // those of tables: "FILE,LABEL" or "FILE,LABEL,SPLIT"; empty: those of usual names
+  double validation_share = 0.1;  // share of each class to test on if there is no such part
+  bool asks_share = false;        // the user asked for that share: a test part beside it is an error
+  std::uint64_t seed = 1;         // the seed of that share
+  bool skips_others = false;      // leaves out pictures of formats that are not decoded; else an error
 };
 inline constexpr const char* kTestParts[] = {"test", "val", "validation", "valid", "dev"};
 
@@ -28,11 +28,11 @@ struct LeftOut {
 };
 
 struct PictureList {
-  std::vector<std::string> names;     // of classes
+  std::vector<std::string> names;     // the classes
   std::vector<std::string> paths;     // training pictures first, each class after the other
-  std::vector<std::uint16_t> labels;  // of each
+  std::vector<std::uint16_t> labels;  // one for each picture
   std::int64_t train = 0;
-  std::string tested;                 // what the test pictures are, for people
+  std::string tested;                 // a description of the test pictures, for people
   LeftOut no_pictures;                // files
   LeftOut other_formats;              // pictures, see formats.h
   std::vector<std::string> not_used;  // other folders or parts

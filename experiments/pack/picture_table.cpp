@@ -84,7 +84,7 @@ PictureParts read_picture_table(const PictureSource& source, PictureList& list) 
   const Table table = read_table(source.path);
   const auto [file, label, split] = columns_of(table, source.columns);
   std::map<std::string, PictureClasses> parts;      // by their names
-  std::map<std::string, const Table::Row*> before;  // of each file
+  std::map<std::string, const Table::Row*> before;  // the first row of each file
   for (const Table::Row& row : table.rows) {
     const std::string &name = row.cells[file], &of = row.cells[label];
     if (name.empty() || of.empty()) table.refuse(row, "has no file or no label");

@@ -15,7 +15,7 @@ struct PictureParts {
 };
 
 bool is_picture_table(const std::string& path);  // by its ending
-// As list_pictures() says. What is in no part that is trained or tested on is named in list.not_used.
+// Reads a table as list_pictures() says. Parts that are neither trained nor tested on go to list.not_used.
 PictureParts read_picture_table(const PictureSource& source, PictureList& list);
 
 }  // namespace lpmm

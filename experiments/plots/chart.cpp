@@ -68,7 +68,7 @@ std::string plot_command(const Chart& chart, int& block) {
   return out + "\n";
 }
 
-// As many lines of the key as its entries need, three in a line where they are short.
+// Gives the key as many lines as its entries need, three in a line if they are short.
 std::string own_key(const Chart& chart) {
   std::size_t entries = 0, longest = 0;
   for (const ChartSeries& s : chart.series) {
@@ -91,10 +91,10 @@ std::string gnuplot_settings(const Chart& chart, bool one_key) {
       chart.percent ? "set yrange [0:100]\n" : "", chart.scales);
 }
 
-// Where everything lies on the page, in pixels.
+// The places of everything on the page, in pixels.
 struct PageLayout {
   std::vector<std::size_t> rows;
-  bool one_line = true;  // of the key
+  bool one_line = true;  // the key takes one line
   int width = 0, strip = 0, height = 0;
 };
 PageLayout layout_of(const Picture& picture) {

@@ -33,9 +33,9 @@ struct Chart {
 
 struct Picture {
   std::vector<Chart> charts;
-  std::vector<std::size_t> rows = {};  // how many charts each row holds; empty: up to three
-  // What the colours of kRunColours stand for in all charts, in a strip at the top; empty: each chart has a
-  // key of its own.
+  std::vector<std::size_t> rows = {};  // the number of charts in each row; empty: up to three
+  // The meaning of the colours of kRunColours in all charts, shown in a strip at the top; if empty, each
+  // chart has a key of its own.
   std::vector<std::string> key = {};
 };
 

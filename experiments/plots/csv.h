@@ -8,7 +8,7 @@
 
 namespace lpmm {
 
-// In quotes where it holds a comma, a quote or a line's end.
+// Quotes a text if it holds a comma, a quote or a line's end.
 std::string csv_field(std::string_view text);
 
 // "a,1.5,b\n": each field as fmt prints it.

@@ -1,4 +1,4 @@
-// What a run reached, as tables show it.
+// The results of a run, as tables show them.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace lpmm {
 
-// What a summary says of a run, as tables show it.
+// A number of a run's summary, as tables show it.
 struct Figure {
   std::string title;
   std::string path;  // JSON pointer into the summary

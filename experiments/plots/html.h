@@ -14,7 +14,7 @@ std::string html(std::string_view text);
 
 struct HtmlCell {
   std::string html;
-  std::optional<double> value = {};  // what the column is sorted by, where it is a number
+  std::optional<double> value = {};  // the number by which the column is sorted, if it is one
 };
 struct HtmlColumn {
   std::string title;

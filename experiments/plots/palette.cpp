@@ -18,7 +18,7 @@ constexpr std::size_t kMost = 256;
 
 using Colour = std::uint32_t;  // 0xRRGGBB
 
-int distance(Colour a, Colour b) {  // of the channel that differs most
+int distance(Colour a, Colour b) {  // in the channel that differs most
   int most = 0;
   for (const int shift : {0, 8, 16}) {
     most =

@@ -14,7 +14,7 @@ namespace lpmm {
 
 using Curve = std::vector<std::pair<double, double>>;  // step, value
 
-// What plots and tables show of one run.
+// The data of one run that plots and tables show.
 struct PlotRun {
   std::string label;
   Curve loss, test_loss;                              // training and test loss in nats
@@ -28,7 +28,7 @@ struct NamedRun {
   std::string label;  // empty: its folder's name
 };
 std::string log_path(const std::string& run);
-// From the records of its log.
+// Reads a run's curves from the records of its log.
 PlotRun plot_run(const NamedRun& run, std::span<const Json> records);
 
 // Losses, scores and underflow shares by role over steps: those that some run has. Each chart has a series

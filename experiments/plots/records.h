@@ -18,8 +18,8 @@ std::optional<double> number_in(const Json& record, std::string_view key);
 std::string text_in(const Json& record, std::string_view key);    // empty where there is none
 const Json& object_in(const Json& record, std::string_view key);  // an empty one where there is none
 
-// What an eval or summary record says its test was scored by, what the task is judged by first: the scores of
-// the task, else the accuracy. A score without a value was no number.
+// A score of the test in an eval or summary record, first the one that the task is judged by: the task's own
+// scores, else the accuracy. A score without a value was not a number.
 struct NamedScore {
   std::string name;
   std::optional<double> value;
@@ -41,6 +41,6 @@ struct Scalar {
   double value = 0;
 };
 std::vector<Scalar> scalars_of(std::span<const Json> records);
-std::vector<std::string> known_tags();  // those that a training of this version can log
+std::vector<std::string> known_tags();  // the tags that this version can log
 
 }  // namespace lpmm

@@ -30,7 +30,7 @@ struct ReportedRun {
   PlotRun curves;
   Json config = Json::object(), system = Json::object(), ledger = Json::object(),
        underflow = Json::object();  // the last record of each type
-  Json summary = Json::object();    // of a run that has ended
+  Json summary = Json::object();    // empty unless the run has ended
   Json known;                       // its figures: bits and memory from the start, the rest from its end
   double last_step = 0;
 
@@ -146,8 +146,8 @@ constexpr const char* kPartColours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A
                                         "#F0E442", "#0000A0", "#E69F00", "#555555", "#8C8C00"};
 static_assert(std::size(kPartColours) == kMemoryParts);
 
-// What the same tensors would take in fp32, with the same roles that it has; 0 where the log does not list
-// them.
+// Returns the bytes that the same tensors and roles would take in fp32; 0 if the log does not list the
+// tensors.
 double fp32_bytes(const ReportedRun& run) {
   const auto tensors = run.ledger.find("tensors");
   if (tensors == run.ledger.end() || !tensors->is_array()) return 0;

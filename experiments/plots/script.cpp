@@ -1,4 +1,4 @@
-// Which lines a script may have that is drawn again.
+// Checks the lines of a script that is to be drawn again: only some are allowed.
 #include <fmt/format.h>
 
 #include <algorithm>

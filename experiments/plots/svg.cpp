@@ -22,7 +22,7 @@ std::string colour(std::size_t run) {
 // Positions in the picture of a range of values.
 struct AxisScale {
   double low = 0, high = 1, from = 0, to = 1;
-  double density = 1;  // of marks: at most six times as many
+  double density = 1;  // density of marks: at most six times as many
   double operator()(double value) const { return from + (value - low) / (high - low) * (to - from); }
   double distance() const { return tic_distance((high - low) / density); }
   std::vector<double> tics() const {
@@ -43,7 +43,7 @@ void fit(AxisScale& scale, double low, double high) {
   scale.high = high + room;
 }
 
-// With as many digits as tell a mark from its neighbours.
+// Writes a number with as many digits as tell a mark from its neighbours.
 std::string tic_text(double value, double distance) {
   if (std::abs(value) >= 1e7) return fmt::format("{:.6g}", value);
   const int digits = std::max(0, static_cast<int>(-std::floor(std::log10(distance) + 1e-9)));

@@ -1,4 +1,4 @@
-// What a spike looked like: a map of tensors over steps, and the losses with and without a tensor's updates.
+// Draws a spike: a map of tensors over steps, and the losses with and without a tensor's updates.
 #pragma once
 
 #include <span>
@@ -13,9 +13,9 @@ namespace lpmm {
 struct WatchPicture {
   std::int64_t spike = 0;
   std::vector<std::string> tensors;
-  std::span<const Look> looks;    // of the run
-  std::span<const Look> without;  // with updates left out; empty: not made
-  std::string left_out;           // whose
+  std::span<const Look> looks;    // the looks of the run
+  std::span<const Look> without;  // those with updates left out; empty: not made
+  std::string left_out;           // the tensor without updates
   std::span<const Move> moves;    // their tensors come first, from the top
 };
 // For each tensor and step, the measure that is furthest above its usual value, in doublings.

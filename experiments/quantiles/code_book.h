@@ -30,9 +30,9 @@ Levels levels_of(Format format);
 // there is nothing else, all levels are 1.
 Levels quantile_levels(Device& device, const PanelSource& values, int bits, bool is_signed);
 
-// As bitsandbytes had them until 2025, faults included. Raw: the quantiles offset + i (1 - 2 offset) / 255 of
-// values, for i = 0 to 255. Its map: 255 of those for the offset 1/510, the last but one (254) being left
-// out, with a 0, over their own largest magnitude, which is not that of the values.
+// The levels that bitsandbytes had until 2025, faults included. Raw: the quantiles offset + i (1 - 2 offset)
+// / 255 of values, for i = 0 to 255. Its map: 255 of those for the offset 1/510, without the last but one
+// (254), and a 0, over their own largest magnitude, which is not that of the values.
 inline constexpr double kRawOffset = 1.0 / 512;
 Levels raw_quantile_levels(Device& device, const PanelSource& values, double offset);
 Levels bitsandbytes_levels(Device& device, const PanelSource& values);
@@ -44,7 +44,7 @@ std::vector<std::uint16_t> relative_to_steps(std::span<const float> x, std::int6
 
 // Makes levels of what they are to code.
 using MakeLevels = std::function<Levels(Device& device, const PanelSource& values)>;
-// What is read of values that were stored as the levels nearest to them over their blocks' steps.
+// Returns values as they read back after each was stored as the nearest level, over its block's step.
 std::vector<float> stored_by_levels(std::span<const float> x, std::int64_t block, const MakeLevels& make,
                                     Device& device);
 

@@ -8,7 +8,7 @@
 namespace lpmm {
 namespace {
 
-constexpr double kParts = 16;  // of 1, in which powers are held
+constexpr double kParts = 16;  // powers are multiples of 1 / 16
 // The octaves from E4M3's smallest value that is not 0 after rounding down by half to its largest, as COAT
 // takes it.
 const double kOctaves = std::log2(448.0 * 448.0 / 2);

@@ -13,9 +13,9 @@ namespace lpmm {
 // equal.
 double expansion_power(double smallest, double largest);
 
-// What is read of values that were stored so, rounded to nearest: sign(x) M (Q(448 (|x| / M)^k) / 448)^(1/k),
-// where M is the block's largest magnitude and k its power. COAT divides by the geometric mean of largest and
-// smallest before, and multiplies with it after: that cancels.
+// Returns values as they read back from this format, rounded to nearest: sign(x) M (Q(448 (|x| / M)^k) /
+// 448)^(1/k), where M is the block's largest magnitude and k its power. COAT also divides by the geometric
+// mean of largest and smallest before, and multiplies by it after, which cancels.
 std::vector<float> stored_expanded(std::span<const float> values, int block);
 
 }  // namespace lpmm

@@ -1,4 +1,4 @@
-// What `lpmm quantize` puts arrays through: a spec of packed memory, or a code book of quantiles.
+// The formats of `lpmm quantize`: a spec of packed memory, or a code book of quantiles.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +39,8 @@ class Stored {
 using ChunkVisitor = std::function<void(std::int64_t first, std::span<const float> values)>;
 using ChunkSource = std::function<void(const ChunkVisitor& visit)>;
 
-// By spec, or by the name of a code book, whose levels are made from the chunks. Throws UsageError where the
-// text is neither, or asks for steps of rows of more than a chunk.
+// Makes one by a spec, or by the name of a code book, whose levels are made from the chunks. Throws
+// UsageError if the text is neither, or asks for steps of rows of more than a chunk.
 std::unique_ptr<Stored> make_stored(std::string_view spec, Device& host,
                                     const std::vector<std::int64_t>& shape, std::uint64_t seed,
                                     const ChunkSource& chunks);

@@ -1,4 +1,4 @@
-// What clients are answered, as OpenAI's API says it.
+// Answers to clients, in the form of OpenAI's API.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct TokenScore {
   std::optional<double> logprob;
   std::vector<std::pair<std::int32_t, double>> likeliest;
 };
-// Of logits over a vocabulary, whose first `known` ids are tokens.
+// Scores a token by logits over a vocabulary in which only the first `known` ids are tokens.
 TokenScore score_token(std::span<const float> logits, std::int32_t id, std::int64_t alternatives,
                        std::int64_t known);
 
@@ -54,7 +54,7 @@ class Answer {
   const std::time_t created_;
   std::int64_t index_ = 0;
   std::int64_t offset_ = 0;  // in characters, of the next token's text
-  std::string text_;         // of this choice, where it does not stream
+  std::string text_;         // the text of this choice, if it does not stream
   std::vector<TokenScore> tokens_;
   Json choices_;
 };

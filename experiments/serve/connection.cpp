@@ -21,7 +21,7 @@ namespace http = boost::beast::http;
 using Clock = std::chrono::steady_clock;
 using Parser = http::request_parser<http::string_body>;
 
-// What of a request may lie unread: a header, or the lines between chunks.
+// Limits the bytes of a request that lie unread: a header, or the lines between chunks.
 constexpr std::size_t kMostUnread = 64 << 10;
 
 std::string text_of(const Parser& parser, http::field name) {

@@ -11,7 +11,7 @@
 
 namespace lpmm {
 
-// What a client is told in place of an answer, as OpenAI's service says it.
+// An error that a client gets in place of an answer, as OpenAI's service words it.
 class ApiError : public std::runtime_error {
  public:
   ApiError(int status, const std::string& message, std::string parameter = {}, std::string code = {})
@@ -40,7 +40,7 @@ struct HttpRequest {
   std::string method, path, content_type, authorization, origin, body;
 };
 
-// For one thread.
+// A client's connection, used by one thread.
 class Connection {
  public:
   // Takes over the socket, which does not block. `stopping` becomes true where nobody is waited for any more.
@@ -49,10 +49,10 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // Nothing where the client went away, was silent for too long, or the server stops. Throws ApiError for
-  // what is no request, or too large or too slow; no other one can be read then.
+  // Returns nothing if the client went away, was silent for too long, or the server stops. Throws ApiError
+  // for bytes that are no request, or too large or too slow; no other one can be read then.
   std::optional<HttpRequest> read();
-  // Whether the client went away.
+  // Returns true if the client went away.
   bool is_gone();
 
   // Adds to what is to be sent; flush() sends it. `headers` are lines that end with \r\n.
@@ -64,7 +64,7 @@ class Connection {
   bool has_begun() const { return has_begun_; }
   // Sends what the client takes at once; false where it is gone.
   bool send_some();
-  // Whether the client takes all within its patience. The connection is over where it does not.
+  // Returns true if the client took everything within its patience; the connection is over otherwise.
   bool flush();
   // No request follows.
   void close_after() { keeps_ = false; }

@@ -53,7 +53,7 @@ class Members {
     }
     return value->get<std::int64_t>();
   }
-  // For what only has the value that changes nothing.
+  // Refuses a field unless it has the one value that changes nothing.
   void only(const std::string& name, const Json& value) {
     const Json* said = find(name);
     if (said != nullptr && *said != value) {

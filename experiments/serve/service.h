@@ -41,7 +41,7 @@ class Service {
   Service(const Served& served, const ServiceLimits& limits, std::string token,
           const std::atomic<bool>& stopping)
       : served_(served), limits_(limits), token_(std::move(token)), stopping_(stopping) {}
-  // For any number of threads. Throws ApiError.
+  // Answers a request; any number of threads may call it. Throws ApiError.
   void handle(const HttpRequest& request, Connection& connection);
 
  private:

@@ -49,7 +49,7 @@ Choice without_memory(const Choice& choice) {
   return out;
 }
 
-constexpr std::size_t kLongestName = 255;  // of a folder
+constexpr std::size_t kLongestName = 255;  // the limit of a folder's name
 
 std::string group_name(const std::string& config, const std::string& preset, const Choice& choice) {
   std::string name = fs::path(config).stem().string();
@@ -97,7 +97,7 @@ void check_count(const SweepGrid& grid) {
       "the grid has more than {} trainings; give its axes fewer values, or sweep in parts", kMostCells));
 }
 
-// Without its name, which needs the seed of its config.
+// Returns a cell without its name, which needs the seed of its config.
 SweepCell cell_of(const SweepGrid& grid, const std::string& config, const std::string& preset,
                   const Choice& choice, const Choice& own) {
   SweepCell cell;
@@ -234,7 +234,7 @@ std::vector<SweepCell> sweep_cells(const SweepGrid& grid, const std::string& out
   const Keys taken = taken_keys(grid, grid_choices);
   std::vector<SweepCell> cells;
   std::set<std::string> names, told;
-  std::optional<Setup> setup;  // of the last cell: most share one text
+  std::optional<Setup> setup;  // the last cell's: most cells share one text
   PackedOnce packs;
   const auto add = [&](const std::optional<std::uint64_t>& seed, const std::string& config,
                        const Choice& choice, const std::string& preset) {

@@ -10,7 +10,7 @@
 namespace lpmm {
 
 struct SweepAxis {
-  // As in --set. Keys that change together are joined by &, and so are the parts of each value:
+  // A key as in --set. Keys that change together are joined by &, and so are the parts of each value:
   // "train.batch&train.microbatches" = ["32&1", "64&2"].
   std::string key;
   std::vector<std::string> values;

@@ -33,14 +33,14 @@ namespace lpmm {
 
 struct GridExperiment {
   std::string name;
-  std::string folder;  // of the TOML files
-  std::string file;    // the only one, in place of a folder; empty: those of the folder
+  std::string folder;  // the folder of the TOML files
+  std::string file;    // the only file, in place of a folder; empty: all of the folder
   std::string out;
   std::string parts = "*";                // pattern of the files' names, without .toml
   std::vector<std::string> settings;      // "a.b=c", for every cell
-  std::vector<std::uint64_t> seeds = {};  // in place of the parts' own; empty: those
+  std::vector<std::uint64_t> seeds = {};  // in place of the parts' own; empty: their own
   bool quick = false;
-  bool only_draws = false;    // trains nothing, and refuses where a run is not finished
+  bool only_draws = false;    // trains nothing, and throws if a run is not finished
   bool svg = false;           // draws its charts as SVG too
   int jobs = 1, threads = 0;  // as in SweepOptions
 };

@@ -52,7 +52,7 @@ Fields fields_of(const SweepGrid& grid, const SweepCell& cell) {
                            : spec.step_mode == StepMode::kSticky ? "sticky"
                                                                  : "moving";
   }
-  // What else the grid varies, as it was written.
+  // Adds the other keys that the grid varies, as they were written.
   for (const std::string& setting : cell.settings) {
     const std::size_t equals = setting.find('=');
     const std::string key = setting.substr(0, equals);
@@ -76,7 +76,7 @@ Interval number_of(std::span<const double> values) {
   return out;
 }
 
-// By how much a row is worse than its baseline, seed by seed; empty where one of them lacks a seed.
+// Returns how much worse a row is than its baseline, seed by seed; empty if one of them lacks a seed.
 std::vector<double> gaps_of(const GridRow& row, const GridRow* baseline, const std::string& value) {
   if (baseline == nullptr || !row.values.contains(value) || !baseline->values.contains(value)) return {};
   std::vector<double> gaps = row.values.at(value).seeds;
@@ -152,7 +152,7 @@ void fill(std::vector<GridRow>& rows, const std::vector<SweepCell>& cells, const
   for (std::size_t i = 0; i < rows.size(); ++i) {
     for (const auto& [key, all] : changes[i]) rows[i].values[key] = number_of(all);
     for (const auto& [key, all] : values[i]) {
-      // As in the table of the sweep: no mean without the seed that diverged.
+      // A seed that diverged leaves no mean, as in the table of the sweep.
       if (all.size() == rows[i].folders.size()) rows[i].values[key] = number_of(all);
     }
     const auto bits = rows[i].values.find("bits_per_parameter");

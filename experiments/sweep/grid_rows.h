@@ -1,4 +1,4 @@
-// What came out of a grid: one row for all seeds of a cell, with its fields and its numbers.
+// The results of a grid: one row for all seeds of a cell, with its fields and its numbers.
 #pragma once
 
 #include <filesystem>
@@ -17,13 +17,13 @@ namespace lpmm {
 
 struct Interval {
   double mean = 0, low = 0, high = 0;  // two-sided 95 % bounds, or the mean where there are none
-  bool has_bounds = false;             // of two seeds or more, or of what does not depend on the seed
-  std::vector<double> seeds = {};      // that it is the mean of
+  bool has_bounds = false;             // two seeds or more, or independent of the seed
+  std::vector<double> seeds = {};      // the values whose mean it is
 };
 
 enum class Verdict { kMet, kNotMet, kUndecided };
-// Whether the true mean lies within [low, high]: met where all of its 95 % interval does, not met where none
-// of it does. Otherwise these seeds do not decide it; one seed never does.
+// Decides whether the true mean lies within [low, high]: it does if all of its 95 % interval does, and it
+// does not if none of it does. Otherwise these seeds do not decide it; one seed never does.
 Verdict verdict(const Interval& value, double low, double high);
 
 // Cells that differ in their seed only.

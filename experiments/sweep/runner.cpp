@@ -27,8 +27,8 @@ namespace lpmm {
 namespace fs = std::filesystem;
 namespace {
 
-// Keys that may differ between a finished cell and the sweep that finds it: no result depends on them. What a
-// preset stands for is compared role by role.
+// Keys that may differ between a finished cell and the sweep that finds it: no result depends on them. The
+// specs of a preset are compared role by role instead of its name.
 bool changes_no_result(const std::string& key) {
   return key == "train.device" || key == "train.threads" || key == "memory.preset" ||
          key == "checkpoint.every_steps" || key == "checkpoint.keep";

@@ -21,14 +21,14 @@ std::optional<Json> finished_run(const std::string& folder, const RunConfig& con
 struct SweepOptions {
   std::string out;
   int jobs = 1;
-  int threads = 0;             // of a job; 0: processors / jobs
-  bool only_finished = false;  // throws UsageError where a cell is not
+  int threads = 0;             // threads of a job; 0: processors / jobs
+  bool only_finished = false;  // throws UsageError if a cell is not finished
 };
 
-// What became of every cell.
+// The outcome of every cell.
 struct CellResults {
-  std::vector<std::optional<Json>> summaries;  // none where it has not ended
-  std::vector<std::string> errors;             // empty where it did not fail
+  std::vector<std::optional<Json>> summaries;  // none if the run has not ended
+  std::vector<std::string> errors;             // empty if it did not fail
   bool interrupted = false;                    // the user stopped it
 };
 // Runs the cells that are not finished. Throws UsageError for a folder that holds another run.

@@ -13,7 +13,7 @@ double student_t_quantile(double p, std::int64_t freedom);
 struct Mean {
   std::int64_t count = 0;
   double mean = 0;
-  double deviation = 0;  // of the sample, over n - 1; 0 where count < 2
+  double deviation = 0;  // that of the sample, over n - 1; 0 if count < 2
 };
 Mean mean_of(std::span<const double> values);
 

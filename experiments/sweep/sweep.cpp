@@ -72,7 +72,7 @@ std::vector<double> paired(const BySeed& cells, const BySeed& baseline, const Nu
   return out;
 }
 
-// What the cells of a group are scored by, as it is printed; `baseline` is null where there is none.
+// Returns the scores of a group of cells, as they are printed; `baseline` is null if there is none.
 Json scores_json(const BySeed& group, const BySeed* baseline) {
   Json out = Json::object();
   if (group.empty()) return out;
@@ -132,7 +132,7 @@ Json answer_json(const std::vector<SweepCell>& cells, const CellResults& results
   return answer;
 }
 
-// Where `path` leads in a group, as text; empty where nothing is there.
+// Returns the value at `path` in a group, as text; empty if there is none.
 std::string cell_text(const Json& group, const std::string& path, int digits) {
   const Json::json_pointer at(path);
   if (!group.contains(at)) return "";
@@ -186,7 +186,7 @@ std::vector<Column> score_columns(const std::vector<std::string>& names) {
 // Language models are compared by their validation loss, others by what they are scored by.
 std::vector<Column> columns_of(const Json& answer) {
   bool is_text = !answer["groups"].empty(), is_one = true;
-  std::optional<std::vector<std::string>> names;  // of the first group that has any
+  std::optional<std::vector<std::string>> names;  // the score names of the first group that has any
   for (const Json& group : answer["groups"]) {
     is_text = is_text && group["reads_text"] == true;
     std::vector<std::string> own;

@@ -22,7 +22,7 @@ given = parser.parse_args()
 text = open(given.text, encoding="utf-8", newline="").read()
 if Path(f"{given.folder}/tokenizer.json").exists():
     ids = Tokenizer.from_file(f"{given.folder}/tokenizer.json").encode(text, add_special_tokens=False).ids
-else:  # what an imported GGUF has of a SentencePiece model
+else:  # a SentencePiece model out of an imported GGUF
     import sentencepiece
     ids = sentencepiece.SentencePieceProcessor(model_file=f"{given.folder}/tokenizer.model").encode(text)
 model = AutoModelForCausalLM.from_pretrained(given.folder, dtype=torch.float32)

@@ -24,7 +24,7 @@ struct Surroundings {
   std::int64_t file_bytes = -1;                         // no file may grow beyond: a full disk
   std::int64_t address_bytes = -1;                      // no more address space: a small machine
   std::string error_stream = {};                        // file that takes standard error; "closed": none does
-  std::string folder = {};                              // where it runs; empty: here
+  std::string folder = {};                              // the folder it runs in; empty: here
 };
 
 // Starts it and goes on without its output; the process must be waited for.

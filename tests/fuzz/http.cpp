@@ -1,5 +1,5 @@
-// What a server answers, and addresses. Answers come from a socket of this process, which stands as proxy for
-// every address, so that a redirect leads nowhere else.
+// Fuzzes addresses, and the answers of a server. Answers come from a socket of this process, which stands as
+// proxy for every address, so that a redirect leads nowhere else.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>

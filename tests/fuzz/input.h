@@ -1,6 +1,6 @@
-// What the fuzz targets share. Each target is one LLVMFuzzerTestOneInput: it hands the bytes to one reader. A
-// reader may take them or refuse them with RunError or UsageError; any other exception, a sanitizer's report,
-// more than 2 GB or a second without an end is a finding.
+// The part that all fuzz targets share. Each target is one LLVMFuzzerTestOneInput: it hands the bytes to one
+// reader. A reader may take them or refuse them with RunError or UsageError; any other exception, a
+// sanitizer's report, more than 2 GB or a second without an end is a finding.
 #pragma once
 
 #include <sys/mman.h>

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the fuzz targets and runs each of them, as many at once as there are processors.
 # usage: bash tests/fuzz/run.sh [EXECUTIONS [TARGET...]]     10^6 of every target without them
-# What a target finds lies in build-fuzz/findings/TARGET-*: `build-fuzz/fuzz_TARGET FILE` shows it again.
+# A target's findings lie in build-fuzz/findings/TARGET-*: `build-fuzz/fuzz_TARGET FILE` shows one again.
 # LPMM_FUZZ_BUILD names another build folder.
 set -u -o pipefail
 cd "$(dirname "$0")/../.."

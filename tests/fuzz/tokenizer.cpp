@@ -21,7 +21,7 @@ LPMM_FUZZ_TARGET(bytes) {
   static const std::string folder = make_folder();
   const auto [first, second] = lpmm::fuzz::split(bytes);
   const std::string text(lpmm::fuzz::text(first));
-  // What needs no files: any bytes, and characters where they are UTF-8.
+  // A tokenizer of characters needs no files, only bytes that are UTF-8.
   lpmm::fuzz::read([&] {
     const auto characters = lpmm::make_character_tokenizer(text);
     lpmm::fuzz::must(characters->decode(characters->encode(text)) == text);

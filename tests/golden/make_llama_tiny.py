@@ -36,7 +36,7 @@ def make(folder, model):
     (folder / "generation_config.json").unlink(missing_ok=True)
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
-    # Those of a GPT-2's matrices as (outputs, inputs).
+    # A GPT-2's matrices and their gradients are stored as (outputs, inputs).
     gradients = {name.removeprefix("transformer."): (p.grad.T if ".c_" in name and p.dim() == 2 else p.grad).float().contiguous()
                  for name, p in exact.named_parameters()}
     save_file({"text": text, "logits": logits.detach().float().contiguous(), **gradients}, folder / "expected.safetensors")

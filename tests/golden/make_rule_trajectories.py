@@ -144,7 +144,7 @@ def ademamix(p, m, v, s, g, t, lr, betas=(0.9, 0.999), beta3=0.9999, slow_weight
         p[i] -= lr * ((m_hat + alpha * s[i]) / (math.sqrt(v_hat) + eps) + weight_decay * p[i])
 
 
-# Of matrices r and c have a value for each row and column, and v is what comes of them.
+# For matrices, r and c have a value for each row and column, and v is computed from them.
 def adam_step(p, m, v, g, t, lr, betas, eps, weight_decay):
     for i in range(N):
         m[i] = betas[0] * m[i] + (1 - betas[0]) * g[i]

@@ -31,7 +31,7 @@ PARTS = ["the", " quick", "fox", " ", "  ", "\t", "\r\n", "\n", "\u00a0", "\u300
          "\u2581", "▁the", "\ufffd", "1234", "2nd", "'s", ".", ",", ";;", "…", "é\u0327", "\u0e01\u0e33",
          "\u0915\u094d\u0937", "<s>", "</s>", "<mask>", " <mask>", "<unk>", "<pad>", "\u0345", "a\u0308\u0323", "ſ",
          "ﷺ", "\ud7ff", "\U0010ffff", "x", "zz"]
-# Of the characters of the parts, as nmt_nfkc has them, in a few kB.
+# The rules of nmt_nfkc for the characters of PARTS alone, so that the file takes a few kB.
 RULES = [("\t", " "), ("\r", " "), ("\n", " "), ("\r\n", " "), ("\u00a0", " "), ("\u3000", " "), ("\u2028", " "),
          ("e\u0301", "é"), ("E\u0300", "È"), ("ｑ", "q"), ("ｕ", "u"), ("Ａ", "A"), ("①", "1"), ("ﬁ", "fi"), ("½", "1⁄2"),
          ("\u212b", "Å"), ("\u1112\u1161", "하"), ("\u1112\u1161\u11ab", "한"), ("\u200b", " "), ("\ufeff", ""), ("\u0001", ""),

@@ -1,4 +1,4 @@
-// What tests of the compute layer share: seeded values, comparisons, finite differences.
+// Helpers of the compute layer's tests: seeded values, comparisons, finite differences.
 #pragma once
 
 #include <gtest/gtest.h>

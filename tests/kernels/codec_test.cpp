@@ -399,7 +399,7 @@ TEST(Steps, AccumulatorsOnlyGrow) {
   EXPECT_EQ(next_accumulator_step(c, 0.001F, first), first);
   EXPECT_EQ(next_accumulator_step(c, 0.0F, 0), 0);
   EXPECT_EQ(next_accumulator_step(c, 127.0F * bf16_to_float(first), first), first);
-  // To what covers the block, and no further.
+  // It grows until it covers the block, and no further.
   const std::uint16_t grown = next_accumulator_step(c, 17.0F, first);
   EXPECT_GE(127.0F * bf16_to_float(grown), 17.0F);
   EXPECT_LT(127.0F * bf16_to_float(static_cast<std::uint16_t>(grown - 1)), 17.0F);

@@ -71,7 +71,7 @@ TEST(Compensation, CodesAreThePublishedOnes) {
   });
 }
 
-// To be split again costs nothing: what an update does not move stays where it is.
+// Splitting again costs nothing: a value that an update does not move stays where it is.
 TEST(Compensation, ASumThatIsSplitAgainIsTheSame) {
   for_each_value(16, [](float x) {
     const float once = split(x).joined(), again = split(once).joined();

@@ -113,7 +113,7 @@ TEST_P(ConvolutionTest, EqualsPlainLoops) {
   }
 }
 
-// Some channels of pixels that have more: the others stay what they were.
+// Only some channels of the pixels are computed: the others stay what they were.
 TEST_P(ConvolutionTest, APanelOfChannelsIsThatOfTheWhole) {
   constexpr int kAll = 21, kFirst = 4;
   const ConvShape whole[] = {
@@ -254,7 +254,7 @@ TEST_P(MatmulTest, OfBf16EqualsPlainLoops) {
     for (int kind = 0; kind < 8; ++kind) expect_product(device(), size, kind, ValueType::kBf16);
   }
 }
-// As on processors with bf16 instructions (others multiply the same in fp32), and as on those without.
+// Runs as on processors with bf16 instructions (others multiply the same in fp32), and as without them.
 TEST(CpuMatmul, OfBf16WithAndWithoutItsInstructions) {
   CpuDevice device(2);
   const bool saved = backend::multiplies_bf16();
@@ -1084,7 +1084,7 @@ Floats sums_of(Device& device, ValueType type) {
   const DeviceArray<float> bias(device, Floats(32));
   device.batch_norm_statistics(norm, y.data(), of_norm.statistics(), of_norm.room.data());
   device.bias_backward({{type, norm.rows * 32}, 32, y.data(), dy.data(), nullptr, bias.data()});
-  // As they lie, and packed.
+  // Products are computed from values as they lie, and packed.
   const DeviceArray<float> product(device, Floats(2 * 600 * 300));
   const Cells a(device, type, random_floats(600 * 50, 4)), b(device, type, random_floats(50 * 300, 5));
   const auto matmul_room =

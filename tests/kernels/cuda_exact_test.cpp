@@ -88,7 +88,7 @@ TEST(CudaExact, QuotientsInRangeAreIeee) {
   EXPECT_EQ(wrong, 0);
 }
 
-// What is out of range is noticed, 0 is not.
+// An operand out of range is noticed, 0 is not.
 TEST(CudaExact, RangesAreTracked) {
   const auto divided = [](float a) {
     cuda::OperandRange range;
@@ -187,7 +187,7 @@ void expect_codes_of_the_specification() {
       if (!(std::fabs(x) <= most)) return;
       for (const std::uint32_t draw : {0U, 0xFFFFU, static_cast<std::uint32_t>(random() & 0xFFFFU)}) {
         const std::uint32_t expected = encode_value(kFormat, table, kRounding, x, step, draw);
-        const std::uint32_t below = random() & 0xFFFFU;  // of no meaning
+        const std::uint32_t below = random() & 0xFFFFU;  // these bits have no meaning
         wrong += encoder.code(x, draw << 16 | below) != expected ? 1 : 0;
       }
     };

@@ -105,10 +105,10 @@ fused::Codecs codecs_of(const R&, fused::Codecs codecs, bool quasi) {
   }
   return codecs;
 }
-constexpr int kFirstPacked = 2;                 // of fused::kCodecs
-constexpr int kUpdated[] = {0, 2, 3, 4, 5, 6};  // those with kernels for updates
+constexpr int kFirstPacked = 2;                 // its index in fused::kCodecs
+constexpr int kUpdated[] = {0, 2, 3, 4, 5, 6};  // the codecs that have kernels for updates
 
-// Those that have kernels for units, among them scalars that are seldom used.
+// Returns the rules that have kernels for units, among them scalars that are seldom used.
 std::vector<Rule> rules() {
   const RuleStep step{.learning_rate = 0.01, .weight_decay = 0.02, .update = 3, .clip = 0.75};
   RuleStep fed = step;
@@ -240,7 +240,7 @@ void expect_few_left_of(const Rule& rule) {
   }
 }
 
-// From zeros and from what is there: all but the last one, which ends early.
+// All units but the last one, which ends early, are updated: from zeros, and from values that are there.
 TEST(CudaFused, WholeUnitsAreNotLeft) {
   std::vector<Rule> all = every_rule();
   for (const Rule& rule : every_fed_rule()) all.push_back(rule);

@@ -63,7 +63,7 @@ struct Host {
 struct State {
   std::array<Host, kRoles> roles;
   bool failed = false;
-  double square_sum = 0;  // of the last fold
+  double square_sum = 0;  // sum of the last fold
 };
 void expect_equal(const State& a, const State& b, const char* what) {
   for (std::size_t r = 0; r < kRoles; ++r) {

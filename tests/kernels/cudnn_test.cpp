@@ -1,6 +1,6 @@
-// What is asked of cuDNN for each convolution, against a library of our own that does what its manual says:
-// descriptors are used once they are finalized, tensors lie as their strides tell. Where CUDA and its header
-// are.
+// Tests what is asked of cuDNN for each convolution, against a library of our own that does what its manual
+// says: descriptors are used once they are finalized, tensors lie as their strides tell. Needs CUDA and the
+// header of cuDNN.
 #if defined(LPMM_HAS_CUDA) && defined(LPMM_HAS_CUDNN)
 #include "kernels/cuda/gpu/cudnn.h"
 
@@ -136,7 +136,7 @@ cudnnStatus_t finalize(cudnnBackendDescriptor_t d) {
 
 // A tensor of bf16 where it lies.
 struct Tensor {
-  std::vector<std::int64_t> size, stride;  // of NCHW
+  std::vector<std::int64_t> size, stride;  // in the order NCHW
   std::uint16_t* data;
   Tensor(const Node& of, const Node& pack) {
     const auto ids = all<std::int64_t>(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
@@ -172,7 +172,7 @@ struct Names {
   cudnnBackendDescriptorType_t type;
   cudnnBackendAttributeName_t x, weights, y, window, alpha, beta;
 };
-// By what they compute, in the order of ConvTensor.
+// The names of what is computed, in the order of ConvTensor.
 constexpr Names kNames[] = {
     {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,

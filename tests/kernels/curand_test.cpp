@@ -1,4 +1,4 @@
-// Our Philox is cuRAND's, so that draws can be made by either. Where CUDA is built.
+// Tests that our Philox is cuRAND's, so that draws can be made by either. Needs CUDA and its header.
 #if defined(LPMM_HAS_CUDA) && __has_include(<curand_philox4x32_x.h>)
 #include <gtest/gtest.h>
 

@@ -104,7 +104,7 @@ class Cells {
 inline DeviceArray<std::byte> scratch_on(PackedDevice& device, std::int64_t bytes) {
   return {device, std::vector<std::byte>(static_cast<std::size_t>(bytes), std::byte{0xEE})};
 }
-// As the type holds them.
+// Rounds values to those that the type holds.
 inline Floats rounded(ValueType type, Floats values) {
   if (type == ValueType::kBf16) {
     for (float& v : values) v = bf16_to_float(float_to_bf16(v));

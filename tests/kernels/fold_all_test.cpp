@@ -33,7 +33,7 @@ struct Folded {
   bool operator==(const Folded&) const = default;
 };
 
-// What there is of a case on a device.
+// The arrays and arguments of a case on a device.
 class FoldThere {
  public:
   FoldThere(Device& device, const FoldCase& of, std::uint32_t number)

@@ -34,8 +34,8 @@ struct AfterFolds {
   bool operator==(const AfterFolds&) const = default;
 };
 
-// What two folds leave, of gradients that begin `shift` values behind an aligned address; sum and failure are
-// the second's.
+// Returns the result of two folds of gradients that begin `shift` values behind an aligned address; sum and
+// failure are those of the second.
 AfterFolds fold_twice_of(Device& device, const ValuesCase& of, ValueType type, std::size_t shift) {
   const std::int64_t all = of.first + of.count;
   DeviceArray<std::uint8_t> codes(

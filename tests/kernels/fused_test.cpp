@@ -78,7 +78,7 @@ std::vector<float> gradient_of(std::int64_t n, std::uint32_t seed, Kind kind) {
 struct Trained {
   Tensors roles;
   bool storable = true;
-  double squares = 0;  // of all folds
+  double squares = 0;  // sum over all folds
 };
 Trained trained(int threads, const fused::Codecs& codecs, const Rule& rule, std::int64_t n, Kind kind) {
   CpuPackedDevice device(threads);
@@ -176,7 +176,7 @@ TEST_F(Fused, EverySetGivesTheBitsOfTheScalarLoops) {
   EXPECT_TRUE(compared > 500 || vector_levels.empty()) << compared;
 }
 
-// What a framework keeps: the loops of fp32 parameters and gradients serve bf16 ones and packed sums.
+// The loops of fp32 parameters and gradients also serve bf16 ones and packed sums, as a framework keeps them.
 TEST_F(Fused, WidenedParametersAndGradientsGiveTheBitsOfTheScalarLoops) {
   const auto spec = [](std::string_view text) { return SpecReader(text).codec; };
   const Codec fp32 = {}, sum = spec("soft4:block128:sr"), wide_sum = spec("int8:block4096:sr");

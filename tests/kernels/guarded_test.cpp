@@ -13,7 +13,7 @@
 namespace lpmm::kernels {
 namespace {
 
-// Whether the host can read a byte: the system is asked, and refuses where it would stop a program.
+// Returns true if the host can read a byte: a system call fails where reading it would stop the program.
 bool is_open(const std::byte* memory) {
   int ends[2];
   EXPECT_EQ(pipe(ends), 0);

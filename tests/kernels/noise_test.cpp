@@ -198,7 +198,7 @@ TEST(Noise, ThreeDrawsOfALineAreNotIndependent) {
 TEST(Noise, QuasiDrawsOfAnElementFillTheIntervalEvenly) {
   constexpr std::uint32_t kSteps = 1000;
   for (const Role role : kEveryRole) {
-    if (role == Role::kAccumulator) continue;  // which counts microbatches
+    if (role == Role::kAccumulator) continue;  // its draws count microbatches
     for (std::int64_t e = 0; e < 40; ++e) {
       for (const double share : {0.01, 0.1, 0.3, 0.5, 0.9}) {
         double high = 0, low = 0;

@@ -40,13 +40,13 @@ TEST(Encode, UsesTheDrawOfTheElementInTheTensor) {
     EXPECT_EQ(whole.code(i), encode_value(codec.format, {}, codec.rounding, x[static_cast<std::size_t>(i)],
                                           step, rounding_draw(noise, i)));
   }
-  // In ranges, the same bytes.
+  // Ranges give the same bytes.
   Packed parts(codec, n);
   for (const auto& [first, end] : {std::pair<std::int64_t, std::int64_t>{0, 4096}, {4096, 8192}, {8192, n}}) {
     encode(device, parts.view(), first, end - first, x.data() + first, noise);
   }
   EXPECT_TRUE(parts == whole);
-  // As a tensor of its own that knows where it comes from, the same codes.
+  // A tensor of its own that knows where it comes from has the same codes.
   Packed last(codec, n - 4096);
   Noise noise_from = noise;
   noise_from.first_group = 4096 / kGroup;

@@ -1,5 +1,5 @@
-// What is asked of cuBLASLt for each product, against a library of our own that does what its manual says:
-// column-major matrices, op(A) op(B). Where CUDA is built.
+// Tests what is asked of cuBLASLt for each product, against a library of our own that does what its manual
+// says: column-major matrices, op(A) op(B). Needs CUDA.
 #if defined(LPMM_HAS_CUDA)
 #include <gtest/gtest.h>
 

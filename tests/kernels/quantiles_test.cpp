@@ -265,7 +265,7 @@ TEST_P(QuantilesOfDevice, CountsAddUpOverCalls) {
   EXPECT_EQ(counts.values(), expected);
 }
 
-// As many shares as there may be: more nodes than one byte numbers.
+// The greatest number of shares has more nodes than one byte numbers.
 TEST_P(QuantilesOfDevice, ManySharesAreExactToo) {
   std::vector<double> shares;
   for (std::size_t i = 0; i < kMostShares; ++i) shares.push_back(static_cast<double>(i) / (kMostShares - 1));

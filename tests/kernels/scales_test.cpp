@@ -79,7 +79,7 @@ std::vector<float> matrix_values(std::int64_t rows, std::int64_t columns, bool p
   return x;
 }
 
-// What the specification says of a whole tensor.
+// The codes and values that the specification gives a whole tensor.
 struct Expected {
   std::vector<std::uint32_t> codes;
   std::vector<float> values;
@@ -189,7 +189,7 @@ TEST_F(StoredSteps, FlooredStepsEndAtTorchaos) {
   }
 }
 
-// What cannot be stored is clamped and told, and does not spoil the steps of others.
+// Values that cannot be stored are clamped and reported, and do not spoil the steps of others.
 TEST_F(StoredSteps, ValuesThatCannotBeStoredAreToldOf) {
   CpuPackedDevice device(1);
   for (const Scaling scaling : kScalings) {

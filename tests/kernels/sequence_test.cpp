@@ -31,7 +31,7 @@ double tolerance_of(ValueType type) {
   return type == ValueType::kFp32 ? 2e-6 : 8e-3;
 }
 
-// What adding the same once more gives.
+// Returns the sums after the same values were added once more.
 Doubles doubled(const Floats& once) {
   Doubles twice;
   for (const float v : once) twice.push_back(2.0 * v);
@@ -345,7 +345,7 @@ TEST_P(SquareLossTest, SeveralTargetsARowAreSigmoidsAndTheMeanMayBeOfOtherRows) 
   constexpr std::size_t kRows = 300, kClasses = 5;
   for (const ValueType type : kTypes) {
     Floats x = rounded(type, random_floats(kRows * kClasses, 1)), targets = random_floats(x.size(), 2);
-    x[0] = 200;  // where exp(x) is none
+    x[0] = 200;  // exp(x) overflows here
     x[1] = -200;
     for (float& t : targets) t = t > 0 ? 1.0F : 0.0F;
     for (std::size_t c = 0; c < kClasses; ++c) targets[10 + c] = x[10 + c] > 0 ? 1.0F : 0.0F;
@@ -479,7 +479,7 @@ struct HeldDocuments {
 };
 
 // y of one sequence set, in double, and d(sum dy * y) / dq and dkv. `lengths`, and `starts` of documents, are
-// on the host. Of self-attention `kv` is empty.
+// on the host. For self-attention `kv` is empty.
 Doubles plain_attention(const AttentionShape& s, const std::vector<std::int32_t>& lengths, const Floats& q,
                         const Floats& kv, const Dropout& drop, const Floats& dy, Doubles* dq, Doubles* dkv,
                         const std::vector<std::int32_t>& starts = {}) {
@@ -644,7 +644,7 @@ TEST_P(AttentionTest, ForwardAndBackwardAreThoseOfPlainLoops) {
         device().attention_backward(args);
         const Floats once = cdq.floats();
         expect_near(once, want_dq, 2 * tolerance_of(type));
-        for (double& v : want_dkv) v += 1;  // what was there
+        for (double& v : want_dkv) v += 1;  // the value before
         expect_near(cdkv.floats(), want_dkv, 2 * tolerance_of(type));
         if (shape.length > 100) continue;
         args.accumulate = true;
@@ -681,7 +681,7 @@ TEST_P(AttentionTest, ErrorsAreThoseOfRoundingTwice) {
 TEST_P(AttentionTest, NotANumberReachesWhatSeesIt) {
   for (const ValueType type : kTypes) {
     const AttentionShape shape{1, 150, 1, 16, type};
-    for (const std::size_t part : {0U, 1U, 2U}) {  // of query, key, value 70
+    for (const std::size_t part : {0U, 1U, 2U}) {  // query, key and value 70 in turn
       Floats values = random_floats(shape.rows() * shape.row_width(), 8);
       values[70 * 48 + part * 16] = std::nanf("");
       const Cells qkv = cells(type, values), y = cells(type, 150 * 16), dqkv = cells(type, 150 * 48),
@@ -711,7 +711,7 @@ TEST_P(AttentionTest, NotANumberReachesWhatSeesIt) {
   }
 }
 
-// In pieces, after what is cached, as in one.
+// Attention in pieces, after the cached ones, gives the same as in one.
 TEST_P(AttentionTest, CachedIsTheWhole) {
   for (const ValueType type : kTypes) {
     for (const auto& [kv_heads, window] : {std::pair{2, 0}, {1, 0}, {1, 5}, {2, 70}}) {
@@ -844,7 +844,7 @@ TEST_P(AttentionTest, WhatIsBeforeTheWindowChangesNothing) {
                                  false,
                                  room.data()});
     const Floats out = y.floats(), gradients = dqkv.floats();
-    // Of the last tile of queries, as wide as any device has one.
+    // These are the last tile of queries, which is as wide as on any device.
     for (std::size_t t = 256; t < 300; ++t) {
       ASSERT_TRUE(std::isfinite(out[16 * t])) << t;
       ASSERT_TRUE(std::isfinite(gradients[48 * t])) << t;
@@ -957,7 +957,7 @@ TEST_P(ChunkedSoftmaxTest, AnyChunksGiveTheLoss) {
   const auto labels = array(v.labels);
   const auto log_sums = zeros(static_cast<std::size_t>(v.rows));
   for (const std::int64_t chunk : {1, 7, 16, 50, 100, 101}) {
-    // What an earlier loss left is forgotten.
+    // The state that an earlier loss left is forgotten.
     const auto state = array(std::vector<SoftmaxRow>(static_cast<std::size_t>(v.rows), {9, 9, 9, 9}));
     const auto result = array(std::vector<LossResult>{{-1, -1}});
     for (std::int64_t first = 0; first < v.classes; first += chunk) {
@@ -1225,7 +1225,7 @@ TEST_P(ChunkedSoftmaxTest, NanReachesTheSum) {
 }
 
 // ---- the same bits ---------------------------------------------------------------------------------------
-// What sums, of one seed.
+// Returns the results of all kernels that sum, on values of one seed.
 Floats sums_of(Device& device) {
   constexpr ValueType kType = ValueType::kBf16;
   const RowNormShape norm{900, 96, kType};

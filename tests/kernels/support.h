@@ -1,4 +1,4 @@
-// What the kernel tests share: formats, packed tensors on the heap, seeded values.
+// Helpers that the kernel tests share: formats, packed tensors on the heap, seeded values.
 #pragma once
 
 #include <cstdint>

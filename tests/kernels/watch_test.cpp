@@ -1,4 +1,4 @@
-// What the watch reads of an update, against a plain loop over decoded values, on every device.
+// Tests what the watch reads of an update, against a plain loop over decoded values, on every device.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -62,7 +62,7 @@ struct Peaks {
   bool fall = false;
   friend bool operator==(const Peaks&, const Peaks&) = default;
 };
-// Some of all codes.
+// Returns peaks with some of all codes.
 Peaks held_peaks(std::int64_t elements, bool has_variance) {
   Peaks held;
   held.fall = elements % 2 == 0;

@@ -1,4 +1,4 @@
-// What an error says.
+// Returns the message of the error that a body throws.
 #pragma once
 
 #include <exception>

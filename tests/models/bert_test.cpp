@@ -97,7 +97,7 @@ TEST_P(BertTest, LogitsAreThoseOfTransformers) {
   Imported model(bert_hugging_face(), tiny(), published_);
   expect_near_largest(outputs(model, expected_.batch), values_of<float>(expected_.file, "logits"), 1e-5,
                       "logits", kFloor);
-  // What lies behind a sentence does not matter, nor how far it is filled up.
+  // Tokens behind a sentence do not matter, nor how far it is filled up.
   Batch longer;
   longer.count = 3;
   longer.length = 24;
@@ -318,7 +318,7 @@ TEST(DistilBert, WhatItsPublishersHaveNoPlaceForIsRefused) {
   EXPECT_THROW(bert_hugging_face().read(scratch / "config.json"), RunError);
 }
 
-// What its name decides may be otherwise.
+// Settings that the name usually decides may be otherwise.
 TEST(Roberta, AnotherOneHasItsOwnSettings) {
   const Scratch scratch;
   Json config = Json::parse(read_text(kRobertaFixture.path() + "/config.json", 1 << 20));

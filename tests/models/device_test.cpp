@@ -202,7 +202,7 @@ class Runs : public testing::Test {
     std::string words;
     for (int i = 0; i < 400; ++i) words += fmt::format("{} lines of text, ", i * i % 97);
     write_text(scratch_ / "text.txt", words);
-    std::string source, target;  // of lengths that differ
+    std::string source, target;  // their lines differ in length
     for (std::size_t i = 0; i < 24; ++i) {
       source += words.substr(i, 2 + i * 5 % 17) + ".\n";
       target += words.substr(i + 3, 1 + i * 7 % 11) + "!\n";
@@ -294,7 +294,7 @@ TEST_P(Devices, PackedBytesAreTheCpusAtEveryStep) {
     } else {
       EXPECT_EQ(emulated.updates, 3);
     }
-    EXPECT_GE(emulated.folds, 3 * 2 * 2);  // of weights
+    EXPECT_GE(emulated.folds, 3 * 2 * 2);  // folds of weights
     EXPECT_GE(emulated.together, 3 * 2 * 2);
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       EXPECT_NEAR(found[i], wanted[i], 0.02 * wanted[i]) << model << optimizer << " step " << i + 1;
@@ -375,7 +375,7 @@ TEST_F(Runs, AnOverrideGivesATiedEmbeddingItsAccumulator) {
   EXPECT_EQ(emulated.folds, 3 * 2);
 }
 
-// On the emulated device, and on a GPU where there is one.
+// Runs on the emulated device, and on a GPU if there is one.
 class RunsOn : public Runs, public testing::WithParamInterface<std::string> {
  protected:
   void SetUp() override {

@@ -78,7 +78,7 @@ TEST(Documents, OfASequenceTeachWhatEachDoesAlone) {
   Batch packed, alone;
   append(texts, packed);
   for (const Text& text : texts) append({text}, alone);
-  alone.starts.clear();  // what follows a text is not seen by it
+  alone.starts.clear();  // a text does not see what follows it
   packed.step_labels = alone.step_labels = learnt(packed);
   for (const ModelConfig& c : models()) {
     SCOPED_TRACE(c.name);
@@ -116,7 +116,7 @@ TEST(Documents, TheFirstChangesNothingOfTheSecond) {
     }
     EXPECT_EQ(losses[0], losses[1]);
     EXPECT_EQ(gradients[0], gradients[1]);
-    Batch whole;  // where they are one document, it does
+    Batch whole;  // as one document, the first changes the second
     append({first, second}, whole);
     whole.starts.clear();
     whole.step_labels = learnt(whole);

@@ -119,7 +119,7 @@ TEST(Families, WhatIsGivenGoesBeforeTheNamesOwn) {
   const int layers = config.integer("layers");
   EXPECT_GT(layers, 0);
   EXPECT_EQ(config.number("theta"), 5e5);
-  config.set("theta", 1e4);  // what the family has where nothing is said
+  config.set("theta", 1e4);  // the family's default
   config.set("layers", std::int64_t{0});
   EXPECT_EQ(complete(config).number("theta"), 1e4);
   EXPECT_EQ(complete(config).integer("layers"), layers);

@@ -180,7 +180,7 @@ TEST_F(TemporaryFolderTest, SeveralLabelsOfATextAreThoseOfTransformers) {
                                              Buffers({}, model.device), {{"x", 1}}, 0));
   tiny.published.save(Kept(stored, tiny.path), tiny.config, path("hf"), model.device);
   EXPECT_TRUE(layout_of(path("hf")).read(path("hf")).flag(kMultiLabel));
-  // And no more where the head is of one class again.
+  // The flag is gone once the head is of one class again.
   tiny.config.set(kMultiLabel, false);
   tiny.published.save(Kept(stored, path("hf")), tiny.config, path("one"), model.device);
   EXPECT_FALSE(layout_of(path("one")).read(path("one")).flag(kMultiLabel));
@@ -212,7 +212,7 @@ TEST_F(TemporaryFolderTest, AHeadOfWordsMayComeWithAPooler) {
   EXPECT_TRUE(model.flag(kOfWords));
   EXPECT_NE(published.remark(path("config.json"), model).find("its pooler is left out"), std::string::npos);
   const Imported imported(published, model, path("config.json"));
-  // Where nothing says it, a pooler is of sentences.
+  // Without `architectures`, a pooler means a model of sentences.
   config.erase("architectures");
   write_text(path("config.json"), config.dump());
   EXPECT_FALSE(published.read(path("config.json")).flag(kOfWords));

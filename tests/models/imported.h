@@ -1,4 +1,4 @@
-// What tests of published weights share: a model read from a file, and the values of safetensors.
+// Helpers of tests of published weights: a model read from a file, and the values of safetensors.
 #pragma once
 
 #include <gtest/gtest.h>

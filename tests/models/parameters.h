@@ -1,4 +1,4 @@
-// How many parameters a model has.
+// Counts the parameters of a model.
 #pragma once
 
 #include <cstdint>

@@ -28,7 +28,7 @@ class Through : public WeightSource {
   const StoredWeights& whole_;
 };
 
-// With the files that came with them in a folder.
+// Adds the files of a folder that came with the weights.
 class Kept : public Through {
  public:
   Kept(const StoredWeights& whole, std::string files) : Through(whole), files_(std::move(files)) {}

@@ -117,7 +117,7 @@ TEST_F(TransformerTest, CachesHaveRoomForTheTokensThatWillCome) {
   const ModelConfig config = complete(tiny_marian());
   const std::int64_t row = 2 * 4 * config.integer("embedding"), layers = config.integer("decoder_layers");
   for (const Inference::Cache& cache : few.cache) {
-    if (cache.position_bytes == 0) continue;  // of the source
+    if (cache.position_bytes == 0) continue;  // a cache of the source
     EXPECT_EQ(cache.position_bytes, row);
     EXPECT_EQ(cache.sequence_bytes, 5 * row);
   }
@@ -261,7 +261,7 @@ TEST_F(TransformerTest, BeamsFindWhatGenerateFinds) {
                UsageError);
 }
 
-// From text to text, by what transformers' tokenizer and generate() make of it.
+// The expected texts come from transformers' tokenizer and generate().
 TEST_F(TransformerTest, TranslationsAreThoseOfTransformers) {
   if (!missing_library().empty()) GTEST_SKIP() << missing_library();
   const std::string folder = LPMM_SOURCE_DIR "/tests/golden/marian_text";

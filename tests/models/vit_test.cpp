@@ -169,7 +169,7 @@ TEST(Vit, SaysWhichHeadsItAssumes) {
   EXPECT_EQ(vit_timm().remark(scratch / "out", again), "");
 }
 
-// What timm.layers.resample_abs_pos_embed makes of the same table: the first and a later channel.
+// The expected values are timm.layers.resample_abs_pos_embed of this table: the first and a later channel.
 TEST(Vit, PositionsAreResampledAsTimmDoes) {
   const std::pair<std::int64_t, std::pair<std::int64_t, Floats>> cases[] = {
       {4, {6, {-1.032895F, -1.074013F, -0.987906F, -0.738777F, -0.854532F, -0.082324F}}},

@@ -66,7 +66,7 @@ def test_every_rule_has_a_class():
     assert sorted(c.rule for c in CLASSES) == sorted(lpmm._lpmm.rules())
 
 
-# Of several microbatches the two know the norm with other errors, so one of these cases never cuts it.
+# With several microbatches the two norms have different errors, so that case is never clipped.
 @pytest.mark.parametrize("shape,microbatches,clip_norm", [((24, 200), 2, 1e9), ((24, 200), 1, 0.5), ((300,), 1, 0.5)])
 @pytest.mark.parametrize("preset", lpmm.presets())
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda c: c.__name__)

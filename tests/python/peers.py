@@ -145,7 +145,7 @@ def flashoptim():
         return {key: State(optimizer, p, role, *parts_of(state, role))
                 for key, role in optimizer.torch_names.items() if role in state}
 
-    class Flash(Stand, torch.optim.Optimizer):  # which learning-rate schedulers and scalers ask for
+    class Flash(Stand, torch.optim.Optimizer):  # learning-rate schedulers and scalers ask for this base class
         def __init__(self, kind, params, fused=True, quantize=True, master_weight_bits=None, check_numerics=True,
                      compress_state_dict=False, **kwargs):
             if master_weight_bits is not None:

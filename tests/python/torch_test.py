@@ -358,7 +358,7 @@ def test_gradients_that_are_packed_are_read_but_not_written():
     with pytest.raises(RuntimeError, match="packed sum"):
         g.clamp_(0, 1)
     with pytest.raises(RuntimeError, match="packed sum"):
-        torch.zeros(g.shape).copy_(g)  # what DistributedDataParallel does
+        torch.zeros(g.shape).copy_(g)  # as DistributedDataParallel does
 
 
 def test_tied_weights_stay_tied_and_unpack():

@@ -100,14 +100,14 @@ def test_gradient_checkpointing_changes_no_loss():
 @levels
 def test_sixteen_folded_microbatches_have_torchs_norm(level):
     model, optimizer = prepared(level)
-    reference = lpmm.unpack(copy.deepcopy(model)) if level == 3 else prepared(1)[0]  # of the weights that the packed ones are
+    reference = lpmm.unpack(copy.deepcopy(model)) if level == 3 else prepared(1)[0]  # with the values of the packed ones
     reference.zero_grad()
     for part in range(16):
         ids = (IDS + part) % 48
         for m in (reference, model):
             (m(input_ids=ids, labels=ids).loss / 16).backward()
     want = torch.nn.utils.clip_grad_norm_(reference.parameters(), 1.0)
-    # Of ten seeds the largest difference is 0.0026, and their mean is 0: of more weights it is smaller.
+    # Over ten seeds the largest difference is 0.0026, and the mean is 0: with more weights it is smaller.
     assert abs(torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0) / want - 1) < 4e-3
 
 

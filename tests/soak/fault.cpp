@@ -44,7 +44,7 @@ struct Fault {
     return !folder.empty() && path.starts_with(folder) &&
            (path.size() == folder.size() || path[folder.size()] == '/');
   }
-  // Whether this call is the one.
+  // Counts this call, and returns true if it is the one to fail.
   bool hits() { return ++calls == at; }
 };
 

@@ -294,8 +294,8 @@ TEST(Floor, GrowthByRounding) {
   EXPECT_EQ(floor_growth(0, 0, 0.9), 1);
 }
 
-// Where updates are noise and far below a step, draws that keep their distance leave 1 / sqrt(2) of the
-// floor; with momentum less, as long as its memory outlasts the pause between two moves.
+// If updates are noise and far below a step, draws that keep their distance leave 1 / sqrt(2) of the floor;
+// with momentum less, as long as its memory outlasts the pause between two moves.
 TEST(Floor, OfQuasiStochasticRounding) {
   QuadraticProblem p{.learning_rate = 1e-4, .step = 0.05};
   const double independent = quadratic_floor(p).variance;
@@ -459,7 +459,7 @@ double measured_length(double error, double rate, double beta, int steps) {
 
 TEST(FixedSteps, FeedbackMakesTheMomentumLonger) {
   for (const double beta : {0.5, 0.9}) {
-    const double most = std::sqrt((1 + beta) / (1 - beta));  // of the error over the rate
+    const double most = std::sqrt((1 + beta) / (1 - beta));  // limit of the error over the rate
     for (const double share : {0.3, 0.7}) {
       const double expected = fed_back_length(share * most * 1e-3, 1e-3, beta);
       EXPECT_NEAR(expected, 1 / std::sqrt(1 - share * share), 1e-9);

@@ -45,7 +45,7 @@ TEST(SignStudyTest, TurnedSharesAreThoseOfTheErrorThatStays) {
   const double step = 2.8 * std::sqrt(1 / 199.0) / 127;
   const double error = std::sqrt(step * step / 6 * 50.25);
   EXPECT_NEAR(few.elements, std::atan(0.9 * error / deviation) / 3.14159, 0.25 * few.elements);
-  EXPECT_LT(few.weight, 0.1 * few.elements);  // those that say little
+  EXPECT_LT(few.weight, 0.1 * few.elements);  // signs that turn say little
 }
 
 TEST(SignStudyTest, FewerBitsTurnMoreSigns) {

@@ -31,8 +31,8 @@ TEST(VarianceStudyTest, FewBitsLengthenSteps) {
   EXPECT_LT(four.step_ratio, 1.3);
 }
 
-// Where blocks are nearly alike, so that one gap stands for all: to second order, and below 1e-3 to what
-// chance leaves. lin04 at 0.95 is 30 % above, with a spread of 10 % over twelve seeds.
+// The prediction is of second order, for blocks so alike that one gap stands for all, and below 1e-3 up to
+// chance. lin04 at 0.95 is 30 % above, with a spread of 10 % over twelve seeds.
 TEST(VarianceStudyTest, StepsAreAsLongAsPredicted) {
   CpuDevice device(2);
   for (const char* spec :

@@ -56,7 +56,7 @@ def small_resnet(channels):
 def vit():
     from timm.models.vision_transformer import VisionTransformer
     model = VisionTransformer(img_size=32, patch_size=4, num_classes=10, embed_dim=192, depth=6, num_heads=3)
-    with torch.no_grad():  # where lpmm draws others than timm
+    with torch.no_grad():  # lpmm draws these otherwise than timm
         model.cls_token.normal_(0, 0.02)
         model.patch_embed.proj.weight.normal_(0, 0.02)
         model.patch_embed.proj.bias.zero_()

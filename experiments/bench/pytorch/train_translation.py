@@ -176,7 +176,7 @@ def bleu(model, config, pieces, device):
     tensors = {f"model.{name}": p for name, p in model.state_dict().items()}
     bias = tensors.pop("model.final_logits_bias")
     state = marian.load_state_dict({**tensors, "final_logits_bias": bias[None]}, strict=False)
-    derived = ("embed_tokens.weight", "embed_positions.weight", "lm_head.weight")  # of the shared matrix, and sinusoids
+    derived = ("embed_tokens.weight", "embed_positions.weight", "lm_head.weight")  # the shared matrix again, and sinusoids
     assert not state.unexpected_keys and all(name.endswith(derived) for name in state.missing_keys), state
     marian.tie_weights()
     marian.to(device).eval()

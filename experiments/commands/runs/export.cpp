@@ -79,7 +79,7 @@ std::vector<std::string> export_tokenizer(const StoredWeights& weights, const Pu
   if (tokenizer != run.end()) write_text(output + "/" + kOwnTokenizer, tokenizer->dump(1) + "\n");
   const PublishedFacts facts = weights.facts();
   const bool are_kept = !facts.files.empty() && saved_tokenizer_files(weights.path(), text) == facts.files;
-  if (are_kept && tokenizer != run.end()) make_tokenizer(*tokenizer, facts.files);  // which compares them
+  if (are_kept && tokenizer != run.end()) make_tokenizer(*tokenizer, facts.files);  // compares them
   std::vector<std::string> written =
       write_back(facts, publisher_of(published.by), Beside::kTokenizer, output);
   if (tokenizer != run.end()) written.push_back(kOwnTokenizer);
@@ -120,7 +120,7 @@ int export_hugging_face(const ExportArguments& o, const std::string& path, Devic
   return kDone;
 }
 
-// What Ollama makes a model from: `ollama create NAME -f FILE.Modelfile`. The template is within the GGUF.
+// Writes the input of `ollama create NAME -f FILE.Modelfile`. The GGUF itself holds the chat template.
 void write_modelfile(const std::string& gguf, bool overwrite) {
   const std::string path = gguf + ".Modelfile";
   check_overwrite(path, overwrite);

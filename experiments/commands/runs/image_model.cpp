@@ -137,7 +137,7 @@ std::vector<double> ImageModel::probabilities(std::span<const FramedPicture> pic
     }
   }
   set.count = std::ssize(pictures);
-  set.labels.assign(pictures.size(), 0);  // which only the loss asks for
+  set.labels.assign(pictures.size(), 0);  // only the loss reads the labels
   std::vector<double> out;
   std::vector<float> logits;
   Batch batch;

@@ -17,17 +17,17 @@ namespace lpmm {
 
 class ImageModel {
  public:
-  // Of a checkpoint that find_checkpoint() gave. Memory is taken for the parameters alone. Pictures are
-  // normalised and cut as the files of the run say it, else as its data has them; sides of `asked` that are
-  // not 0 come first. Throws UsageError for a model that reads something else.
+  // Loads a checkpoint from find_checkpoint(), with memory for the parameters alone. Pictures are normalised
+  // and cut as the run's files say it, else as its data has them; sides of `asked` that are not 0 come first.
+  // Throws UsageError for a model that reads something else.
   ImageModel(const std::string& checkpoint, int threads, const std::string& compute,
              const PictureFrame& asked);
 
   const PictureFrame& frame() const { return frame_; }
   Pool& pool() { return device_.host_pool(); }
-  // In order: as the checkpoint has them, else those of the public set it was trained on, else numbers.
+  // Names of classes in order: the checkpoint's, else its public data set's, else numbers.
   const std::vector<std::string>& class_names() const { return names_; }
-  // How probable each class is for each of these pictures, of `frame()`: (pictures, classes).
+  // Returns the probability of each class for each picture, cut to `frame()`: (pictures, classes).
   std::vector<double> probabilities(std::span<const FramedPicture> pictures);
 
  private:

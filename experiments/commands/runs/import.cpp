@@ -37,13 +37,13 @@ namespace {
 using nlohmann::ordered_json;
 
 struct ImportArguments {
-  std::string path, name, output, preset = "lpmm", folder;  // of the model, and as messages call it
+  std::string path, name, output, preset = "lpmm", folder;  // messages call the model by its name
   std::vector<std::string> settings;
   int threads = 0;
   bool json = false;
 };
 
-// What an import left that was killed: temporary files, or a checkpoint without its config.
+// Removes the rest of an import that was killed: temporary files, or a checkpoint without its config.
 void remove_half_import(const RunFolder& out) {
   namespace fs = std::filesystem;
   std::error_code error;
@@ -54,15 +54,15 @@ void remove_half_import(const RunFolder& out) {
   if (checkpoint_run(checkpoint).contains(kSource)) fs::remove_all(checkpoint, error);
 }
 
-// Whether a folder holds the publisher's tokenizer, under either name.
+// Returns true if a folder holds the publisher's tokenizer, under either name.
 bool has_tokenizer(const PublishedTokenizer& tokenizer, const std::filesystem::path& folder) {
   if (tokenizer.name.empty()) return false;
   return std::filesystem::exists(folder / tokenizer.files[0].ours) ||
          std::filesystem::exists(folder / tokenizer.files[0].theirs);
 }
 
-// Where the tokenizer is: in the files of --vocab, else beside the weights, else the publisher's among the
-// data. Whether one was found.
+// Looks for the tokenizer in the files of --vocab, else beside the weights, else for the publisher's among
+// the data. Returns true if one was found.
 bool find_tokenizer(const ImportArguments& o, const PublishedTokenizer& published, TextOptions& text) {
   namespace fs = std::filesystem;
   if (!o.folder.empty() && !fs::exists(o.folder)) {
@@ -83,7 +83,7 @@ bool find_tokenizer(const ImportArguments& o, const PublishedTokenizer& publishe
   return has_tokenizer(published, gpt2_folder(text));
 }
 
-// What `export --hf` wrote beside the model; null where there is none.
+// Returns the tokenizer that `export --hf` wrote beside the model; null if there is none.
 ordered_json exported_tokenizer(const std::string& path) {
   namespace fs = std::filesystem;
   const fs::path file = fs::path(published_folder(path)) / kOwnTokenizer;
@@ -170,7 +170,7 @@ ModelConfig changed_model(const RunConfig& config, const std::string& path,
   } catch (const UsageError&) {
     try {
       parsed({});
-    } catch (const UsageError& e) {  // which nobody typed: the files say so
+    } catch (const UsageError& e) {  // nobody typed this: the files say so
       const std::string_view what = e.what();
       throw RunError(fmt::format("{}: its files say{}", path, what.substr(what.find(": ") + 1)));
     }
@@ -191,7 +191,7 @@ RunConfig imported_config(const ImportArguments& o) {
   const std::string remark = published.remark == nullptr ? "" : published.remark(o.path, config.model);
   if (!remark.empty()) tell(fmt::format("{}: {}\n", o.name, remark));
   const TaskRow& task = task_of(config.model);
-  config.data.set = task.by_path;  // of which there are none yet
+  config.data.set = task.by_path;  // there are no data yet
   if (!task.has_tokens) return config;
   // A long context is for those who ask for it: activations grow with it.
   constexpr int kUsualLength = 1024;
@@ -233,12 +233,12 @@ int import_folder(const ImportArguments& o) {
   const auto model = [&] {
     try {
       return make_model(config.model);
-    } catch (const UsageError& e) {  // which nobody typed
+    } catch (const UsageError& e) {  // nobody typed this setting
       throw RunError(fmt::format("{}: {}", o.path, e.what()));
     }
   }();
   const RunFolder out(o.output);
-  const MadeFolder made(out.checkpoints);  // removed again where nothing comes into it
+  const MadeFolder made(out.checkpoints);  // removed again if it stays empty
   const FolderLock lock(o.output, "another import");
   remove_half_import(out);
   check_run_folder(out, config, false);
@@ -260,7 +260,7 @@ int import_folder(const ImportArguments& o) {
     state["tokenizer"] = tokenizer;
     if (tokenizer["kind"] == kMarianTokenizer) name_languages(config);
   }
-  sealed_config(config);  // which refuses some paths
+  sealed_config(config);  // throws for some paths
   keep_files(o, published, out, config);
   const std::string sealed = sealed_config(config);
   const std::string checkpoint =

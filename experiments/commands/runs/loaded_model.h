@@ -47,7 +47,7 @@ struct LoadedModel {
  private:
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<Program> one_, several_;  // for single tokens, and for as many as came together last
-  std::size_t length_ = 0;                  // of several_
+  std::size_t length_ = 0;                  // the length that several_ is built for
 };
 
 }  // namespace lpmm

@@ -35,7 +35,7 @@ RunConfig sentences_config(const std::string& checkpoint, const std::string& com
   return config;
 }
 
-// To length 1, where it is not 0.
+// Scales a vector to length 1, unless it is 0.
 void make_unit(std::span<float> vector) {
   double squares = 0;
   for (const float x : vector) squares += double{x} * double{x};
@@ -117,7 +117,7 @@ void SentenceModel::for_each_batch(const SentenceSet& set, std::span<const std::
 
 namespace {
 
-// Those of about one length together.
+// Sorts the examples by length, so that those of a batch are about equally long.
 std::vector<std::size_t> by_length(const std::vector<SentenceExample>& examples) {
   std::vector<std::size_t> order(examples.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

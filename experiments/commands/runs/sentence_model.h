@@ -29,9 +29,9 @@ class SentenceModel {
   // The names of the classes in order: as the checkpoint has them, else those of the set it was trained on,
   // else numbers.
   const std::vector<std::string>& class_names() const { return names_; }
-  Tells tells() const;  // of a model that embeds nothing
-  // What the model says of each sentence or pair: (examples, classes or channels). Throws UsageError for
-  // sentences that it cannot read.
+  Tells tells() const;  // only for a model that does not embed
+  // Returns the outputs for each sentence or pair: (examples, classes or channels). Throws UsageError for
+  // sentences that the model cannot read.
   std::vector<float> outputs(std::vector<SentenceExample> examples, bool are_pairs);
   // The same of the words of each, (words, classes); empty for a word that was cut or has no token.
   using WordOutputs = std::vector<std::vector<float>>;
@@ -55,9 +55,9 @@ class SentenceModel {
   bool makes_unit_ = false;
 };
 
-// Calls `body` with some lines at a time of a file, or of standard input where that is empty: a sentence
-// each, or two with a tab between. `pairs_only`: all are two. Those of one call are of one kind. Throws
-// UsageError naming a line that has more, or not what is asked for; RunError for a file that cannot be read.
+// Calls `body` with some lines at a time of a file, or of standard input if its name is empty. A line is a
+// sentence, or two with a tab between; all are two if `pairs_only`. Each call has lines of one kind. Throws
+// UsageError naming a line that has more or is not as asked; RunError for a file that cannot be read.
 using LinesCall = std::function<void(std::vector<SentenceExample> lines, bool are_pairs)>;
 void for_each_line(const std::string& file, bool pairs_only, const LinesCall& body);
 

@@ -86,8 +86,8 @@ struct TrainArguments {
   bool json = false;
 };
 
-// With several ranks: each has a GPU of its own where there are as many, or takes turns. What the user or a
-// scheduler has chosen stays.
+// Gives each of several ranks a GPU of its own if there are enough, else one after the other in turn. A
+// choice of the user or of a scheduler stays.
 void choose_gpu(const Ranks& ranks) {
   int gpus = 0;
   std::error_code none;

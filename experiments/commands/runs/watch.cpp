@@ -46,7 +46,7 @@ struct Case {
   RunFolder folder;
   std::vector<Json> log = {};
   RunConfig config = {};
-  std::vector<SpikeFile> spikes = {};  // that it kept, without looks
+  std::vector<SpikeFile> spikes = {};  // spikes that the run kept, without looks
   Spike spike = {};
   std::vector<Look> kept = {};  // looks of the run itself, up to the spike
   std::int64_t from = 0, to = 0;
@@ -168,7 +168,7 @@ struct Answer {
   std::vector<Look> looks;
   int compared = 0;
   std::vector<Move> moves;
-  std::vector<std::vector<ElementMove>> elements;  // of each tensor
+  std::vector<std::vector<ElementMove>> elements;  // one list for each tensor
   LossRange range;
   double worst = 0;
   std::vector<Trial> trials;
@@ -180,7 +180,7 @@ struct Answer {
     return join(names);
   }
   const char* verdict(const Trial& trial) const {
-    constexpr double kHardlyLess = 0.75;  // of the height of the spike
+    constexpr double kHardlyLess = 0.75;  // share of the spike's height
     if (!std::isfinite(trial.worst) || trial.worst - range.mean > kHardlyLess * (worst - range.mean)) {
       return "stays";
     }
@@ -234,7 +234,7 @@ Answer investigate(const WatchArguments& o, const Case& c) {
   Answer a;
   a.infos = model->tensors();
   for (const TensorInfo& t : a.infos) a.tensors.push_back(t.name);
-  a.trials = choose_trials(o, c, a);  // what was named, before anything is computed
+  a.trials = choose_trials(o, c, a);  // checks the names that were given before computing
   ReplayPlan plan{.from = c.from, .to = c.to};
   plan.first_looked_at = std::max<std::int64_t>(1, c.spike.step - kStepsBefore);
   plan.last_looked_at = c.spike.step;

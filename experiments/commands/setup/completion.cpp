@@ -88,7 +88,7 @@ Words key_names() {
   return out;
 }
 
-// What an option takes, where that is a name.
+// Returns the values that an option may take, if they are names.
 Words values_of(const std::string& option, const std::string& begin) {
   if (option == "--preset" || option == "--presets" || option == "--baseline") {
     return starting_with(begin, preset_names());
@@ -109,7 +109,7 @@ Words options_of(const CLI::App& app) {
   return out;
 }
 
-// What the first argument of a command is, where that is a name.
+// Returns the words that may be a command's first argument, if it is a name.
 Words arguments_of(const CLI::App& app, const std::string& begin) {
   for (const CLI::Option* option : app.get_options()) {
     const std::string name = option->get_name();

@@ -1,4 +1,4 @@
-// What may come next on the command line, for shells.
+// Finds the words that may come next on the command line, for shells.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -48,7 +48,7 @@ std::vector<ConfigKey> matching(const std::string& word, const std::string& rule
   return found;
 }
 
-// What each one is, as comments.
+// Prints a comment on each rule.
 void print_rule_comments() {
   for (const std::string_view name : rule_names()) {
     fmt::print("# {:<14} {}\n", name, rule_row(RuleName::find(name).value()).help);

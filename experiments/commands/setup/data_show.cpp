@@ -34,10 +34,10 @@ struct ShowArguments {
   bool json = false;
 };
 
-// What a run or a folder says of texts.
+// The tokenizer of a run or a folder, and the folder of its chat template.
 struct Reads {
   std::unique_ptr<Tokenizer> tokenizer;
-  std::string folder;  // of the model's files; empty: there are none
+  std::string folder;  // the folder of the model's files; empty if there is none
 };
 
 Reads reads_of(const ShowArguments& o) {

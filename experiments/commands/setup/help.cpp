@@ -18,10 +18,10 @@
 namespace lpmm {
 namespace {
 
-constexpr std::size_t kMostShown = 12;  // of a kind
+constexpr std::size_t kMostShown = 12;  // findings of one kind
 constexpr std::uint64_t kLongestPage = 1 << 20;
 
-// As words are compared.
+// Returns a text in the form in which words are compared.
 std::string plain(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -49,7 +49,7 @@ class Findings {
     if (!std::ranges::all_of(words_, in(all))) return;
     found_.push_back({std::move(where), std::move(what), std::ranges::any_of(words_, in(name))});
   }
-  // Whether there were any.
+  // Returns true if there were any.
   bool print() {
     std::ranges::stable_sort(found_, {}, [](const Finding& f) { return !f.is_named; });
     if (!found_.empty()) fmt::print("{}\n", heading_);

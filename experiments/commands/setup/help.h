@@ -1,4 +1,4 @@
-// What a person who asks for words, not for a command, is shown.
+// Help on words that a person asks about, rather than on a command.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -75,7 +75,7 @@ ordered_json presets() {
   return all;
 }
 
-// What each rule is, with its usual settings where they matter.
+// Describes each rule, with its usual settings where they matter.
 ordered_json rule_table() {
   ordered_json table = ordered_json::object();
   for (const std::string_view name : rule_names()) {
@@ -145,7 +145,7 @@ std::string backends_text() {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-// What is read, kept and written back of published models.
+// Lists the files and keys of published models that are read, kept and written back.
 ordered_json publisher_tables() {
   ordered_json tables = ordered_json::object();
   for (const Publisher& publisher : publishers()) {

@@ -31,7 +31,7 @@ void print_row(const std::string& what, std::int64_t bytes, std::int64_t fp32) {
   fmt::print("{:<26} {:>10} {:>10}\n", what, format_bytes(bytes), format_bytes(fp32));
 }
 
-// For people: sizes beside those of the same run with all memory in fp32.
+// Prints sizes for people, beside those of the same run with all memory in fp32.
 void print_plan(const Plan& plan, const Plan& fp32, const Policy& policy) {
   const Ledger &a = plan.ledger, &b = fp32.ledger;
   fmt::print("{} parameters, {:.2f} bits each for all model memory; fp32: {:.2f} bits\n", a.parameters,
@@ -95,7 +95,7 @@ Plan plan_of_rank(const Setup& setup, const Model& model, int ranks) {
   return std::move(*most);
 }
 
-// What a run on packed conversations learns.
+// Prints how many tokens a run on packed conversations learns.
 void print_learnt(const Setup& setup) {
   const DataSize& size = setup.size;
   if (size.learnt_tokens == 0) return;

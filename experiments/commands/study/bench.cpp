@@ -82,7 +82,7 @@ void add_train(CLI::App& bench, Action& action) {
   on_selected(*command, action, o, run_train_speed);
 }
 
-// Where kernels are measured.
+// The device on which kernels are measured.
 struct DeviceArguments {
   std::string name = "cpu";
   int threads = 0;

@@ -31,7 +31,7 @@ struct PlotArguments {
   bool svg = false, table = false, overwrite = false, json = false;
 };
 
-// What is asked for of the logs, before anything is written.
+// Everything that is to be shown of the logs, gathered before any file is written.
 struct Output {
   std::vector<PlotRun> runs;
   std::string csv{kCsvHead};

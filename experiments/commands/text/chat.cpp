@@ -22,7 +22,7 @@
 namespace lpmm {
 namespace {
 
-constexpr std::int64_t kMostQuestionBytes = 16 << 20;  // of the questions that come at once
+constexpr std::int64_t kMostQuestionBytes = 16 << 20;  // all questions that are read at once
 
 struct ChatArguments {
   std::string path, chat_template, system, file;
@@ -147,7 +147,7 @@ std::optional<Json> messages_in(const std::string& text, const std::string& name
   return said;
 }
 
-// What comes from a file or another program.
+// Answers the messages or questions that a file or another program gives.
 void converse_with_text(Conversing& conversing, const std::string& text, const std::string& name,
                         const ChatArguments& o) {
   const InterruptGuard guard;

@@ -14,8 +14,8 @@
 namespace lpmm {
 namespace {
 
-// What a template writes after an answer, without the white space around it; empty: nothing, or it refuses
-// such a conversation.
+// Returns the text that a template writes after an answer, without white space around it; empty if there is
+// none, or if the template refuses such a conversation.
 std::string after_answer(const chat::Template& chat_template) {
   constexpr std::string_view kAnswer = "An answer.", kSpace = " \t\r\n";
   const Json messages = {{{"role", "user"}, {"content", "A question."}},

@@ -1,4 +1,4 @@
-// How a model is spoken to: its chat template, and what ends an answer.
+// The form in which a model is spoken to: its chat template, and the texts or token that end an answer.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -29,8 +29,8 @@ class ChatFormat {
   std::vector<std::string> stops_;
 };
 
-// By the template that `named` says (find_template); else the one that the run was trained with, else that of
-// the model that it came from; nothing where there is none.
+// Takes the template that `named` says (find_template), else the one that the run was trained with, else that
+// of the model that it came from; nothing if there is none.
 std::optional<ChatFormat> chat_format_of(TextWriter& writer, const std::string& named);
 // --template
 void add_template_option(CLI::App& command, std::string& named);

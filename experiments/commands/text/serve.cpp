@@ -32,7 +32,7 @@ struct ServeArguments {
                client_seconds = 20;
 };
 
-// What clients must bring; empty: nothing.
+// Returns the token that clients must send; empty if they need none.
 std::string token_of(const ServeArguments& o) {
   const char* variable = std::getenv(kTokenVariable);
   if (o.token_file.empty() && variable == nullptr) return {};

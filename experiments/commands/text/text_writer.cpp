@@ -68,7 +68,7 @@ Written TextWriter::write(std::vector<std::int32_t> ids, const WriteOptions& o, 
   Written out;
   Utf8Stream characters;
   StopStrings stops(o.stops);
-  std::size_t first = 0;  // of the tokens that the model looks back to
+  std::size_t first = 0;  // the first token that the model looks back to
   const auto show = [&](std::int32_t id, std::span<const float> logits, const std::string& text) {
     out.text += text;
     return take({id, logits, text});

@@ -13,7 +13,7 @@
 
 namespace lpmm {
 
-// Of a model that has more positions, commands that keep a text keep so many where nobody says how many.
+// The context of commands that keep a text, for models with more positions, unless a user sets another.
 inline constexpr std::int64_t kUsualContext = 4096;
 inline constexpr std::int64_t kWholeContext = 0;
 
@@ -21,17 +21,17 @@ struct WriteOptions {
   SamplingOptions sampling = {};
   std::int64_t tokens = 200;            // to write at most
   std::vector<std::string> stops = {};  // texts that end it, which are not written
-  bool rolls = false;                   // where the context is full, goes on from its second half
+  bool rolls = false;                   // goes on from its second half when the context is full
   bool begins = false;                  // the first token begins a text (Tokenizer::decode)
 };
 
-// Why it ended: a token that ends a text, a stop text, options.tokens, the context, or whoever takes tokens.
+// The reason why it ended: an end token, a stop text, options.tokens, the context, or whoever takes tokens.
 enum class Ended { kToken, kText, kTokens, kContext, kTaker };
 
 struct WrittenToken {
   std::int32_t id = 0;
-  std::span<const float> logits;  // that it was drawn from, (vocabulary), before options.sampling
-  std::string_view text;          // what is sure to be written by now, and was not before: whole characters
+  std::span<const float> logits;  // those it was drawn from, (vocabulary), before options.sampling
+  std::string_view text;          // the characters that are certain only now, all of them whole
 };
 
 struct Written {
@@ -40,7 +40,7 @@ struct Written {
   Ended ended = Ended::kTokens;
 };
 
-// For one thread at a time.
+// Writes texts, for one thread at a time.
 class TextWriter {
  public:
   // Takes each token but one that ends the text, last of all the rest of the text with id -1 where there is
@@ -61,8 +61,8 @@ class TextWriter {
   const std::vector<std::int32_t>& ends() const { return ends_; }
   void add_end(std::int32_t id) { ends_.push_back(id); }
 
-  // The logits after the last of `ids`, 1 to context() of them. What they begin with as the last text did is
-  // not computed again, unless `each` wants it. Empty where `goes_on` ended it.
+  // Returns the logits after the last of `ids`, 1 to context() of them. A beginning that they share with the
+  // last text is not computed again, unless `each` wants it. Empty if `goes_on` ended it.
   std::span<const float> read(std::span<const std::int32_t> ids, const GoesOn& goes_on = {},
                               const TakeRow& each = {});
   // The next text is computed as the first one would be, to the bit.

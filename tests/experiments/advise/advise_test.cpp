@@ -77,7 +77,7 @@ TEST_F(AdviseTest, MovesAsTheorySays) {
   EXPECT_LT(wide["underflow"], narrow["underflow"]);
   EXPECT_LT(wide["fold_noise"], narrow["fold_noise"]);
   EXPECT_LT(wide["advice"]["least_learning_rate"], narrow["advice"]["least_learning_rate"]);
-  EXPECT_EQ(wide["advice"]["parameter"], narrow["advice"]["parameter"]);  // of the network, not of the preset
+  EXPECT_EQ(wide["advice"]["parameter"], narrow["advice"]["parameter"]);  // decided by the network alone
   EXPECT_EQ(wide["tensors"].size(), 10U);
   const auto slow = advise({"--preset", "lpmm-min", "--set", "optimizer.learning_rate=3e-5"});
   EXPECT_GT(slow["floor_growth"], narrow["floor_growth"]);

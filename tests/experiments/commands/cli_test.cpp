@@ -1,4 +1,4 @@
-// What other programs rely on: the keys of --json, exit codes, and errors that name the thing.
+// Tests of what other programs rely on: the keys of --json, exit codes, and errors that name their cause.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <pty.h>
@@ -69,7 +69,7 @@ TEST(Cli, HelpOfEveryCommandExplainsItWithAnExample) {
     EXPECT_EQ(help.code, 0) << command;
     EXPECT_NE(help.out.find("lpmm " + std::string(command)), std::string::npos) << command;
     EXPECT_EQ(help.err, "");
-    // What is said below the options.
+    // The text below the options is wrapped, too.
     std::istringstream said(help.out);
     for (std::string line; std::getline(said, line);) {
       EXPECT_TRUE(line.size() <= 105 || line.starts_with(" ")) << command << ": " << line;
@@ -131,7 +131,7 @@ TEST(Cli, InfoAndConfigSayWhatEachRuleIs) {
   EXPECT_EQ(run_lpmm({"config", "train.batch"}).out.find("weight decay"), std::string::npos);
 }
 
-// As a training says it.
+// The warning is the one that a training gives.
 TEST_F(Answers, PlanWarnsOfAVarianceThatIsNotKept) {
   const std::vector<std::string> plan = {"plan", "resnet8_drawn", "--set", "optimizer.rule=adamw", "--set"};
   const auto of = [&](const char* spec, bool as_json) {
@@ -305,7 +305,7 @@ TEST(Cli, BadUsageExitsWithTwo) {
   expect_failure(run_lpmm({"plan", "/nowhere/x.toml"}), 2, {"/nowhere/x.toml"});
 }
 
-// What names hold does not command the terminal.
+// Names cannot send control sequences to the terminal.
 TEST(Cli, MessagesShowControlCharacters) {
   const Outcome outcome = run_lpmm({"plan", "/nowhere/\x1b[31m\r\x7f\xc2\x9b\xe2\x80\xae\xff grün.toml"});
   expect_failure(outcome, 2, {R"(/nowhere/\x1B[31m\x0D\x7F\xC2\x9B\xE2\x80\xAE\xFF grün.toml)"});

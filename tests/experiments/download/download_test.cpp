@@ -1,4 +1,4 @@
-// What `lpmm data get` is made of, against a server of a few lines on loopback.
+// Tests of the parts of `lpmm data get`, against a server of a few lines on loopback.
 #include "experiments/download/download.h"
 
 #include <archive.h>
@@ -177,7 +177,7 @@ TEST_F(Download, AnArchivesFolder) {
   EXPECT_EQ(server.requests(), 1);
 }
 
-// As those of GLUE: a folder in a folder, whose files have no checksum of their own.
+// The set is like GLUE's: a folder in a folder, whose files have no checksum of their own.
 TEST_F(Download, AZipVouchesForItsFiles) {
   const auto set_of = [&](const std::string& archive) {
     return DataSet{"set",
@@ -278,7 +278,7 @@ TEST_F(Download, ABrokenNetworkSaysWhatToDo) {
   const Port closed;
   fs::remove_all(folder());
   expect_error(texts(), closed.url(), {"a.txt"});
-  EXPECT_FALSE(fs::exists(folder()));  // where nothing came there is no folder
+  EXPECT_FALSE(fs::exists(folder()));  // there is no folder if nothing came
   expect_error(texts(), closed.url(), {closed.url() + "/a.txt", by_hand});
   expect_error(packed("x"), closed.url(),
                {"set.tar.gz", "put a.txt, b.txt into " + folder() + "/set (set.tar.gz holds them)"});

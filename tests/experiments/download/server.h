@@ -43,7 +43,7 @@ class Port {
 struct Reply {
   std::string bytes;
   std::function<void(int socket)> then = {};
-  std::string body = {};  // of which it sends the part that is asked for, in place of `bytes`
+  std::string body = {};  // in place of `bytes`; it sends the range that is asked for
 };
 
 // The head for one answer per connection: a client that took the next one over the same would lose it.

@@ -44,7 +44,7 @@ TEST(Pictures, JpegAndPngAreDecoded) {
   }
 }
 
-// What Pillow's convert("RGB") makes of them.
+// The expected values are those of Pillow's convert("RGB").
 TEST(Pictures, ColoursOfPngsAreThoseOfPillow) {
   const std::pair<const char*, std::vector<std::uint8_t>> pictures[] = {
       {"rgb_16.png", {80, 1, 255, 0, 255, 128}},
@@ -150,7 +150,7 @@ TEST(Pictures, SquaresAreScaledAndCutFromTheMiddle) {
   EXPECT_EQ(scaled_square(flat, {1, 1}), std::vector<std::uint8_t>(3, 77));
 }
 
-// What Pillow's resize(..., BICUBIC) makes of it, but for its rounding between the two directions.
+// The expected values are Pillow's resize(..., BICUBIC), but for its rounding between the two directions.
 TEST(Pictures, AreScaledBicubicAsPillowDoesIt) {
   DecodedPicture drawn{12, 15, {}};
   for (int y = 0; y < 12; ++y) {

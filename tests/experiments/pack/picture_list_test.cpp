@@ -1,4 +1,4 @@
-// Which pictures are found in folders and by tables, and what is said of the rest.
+// Tests which pictures are found in folders and by tables, and what is said of the rest.
 #include "experiments/pack/picture_list.h"
 
 #include <gtest/gtest.h>

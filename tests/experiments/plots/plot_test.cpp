@@ -173,7 +173,7 @@ TEST_F(PlotTest, TableHasARunAColumn) {
   EXPECT_EQ(outcome.out.find("variance"), std::string::npos);
   // --label takes one name, so runs may follow it.
   EXPECT_EQ(run_lpmm({"plot", "--label", "x", path("a"), "--label", "y", path("b"), "--table"}).code, 0);
-  // What went on after its end has not ended.
+  // A run that went on after its end has not ended.
   std::ofstream(path("a/log.jsonl"), std::ios::app) << "{\"type\":\"step\",\"step\":41,\"loss\":1}\n";
   expect_failure(run_lpmm({"plot", path("a"), "--table"}), 1, {"not ended"});
 }
@@ -296,7 +296,7 @@ TEST_F(PlotTest, EventFilesHoldEveryScalar) {
   const std::string file = path("events/_._a__b_/events.out.tfevents.lpmm");
   EXPECT_EQ(outcome.json()["tensorboard"], nlohmann::json::array({file}));
   const auto events = read_events(file);
-  const double start = 1767323045;  // of the system record's time
+  const double start = 1767323045;  // the time of the system record
   using Scalars = std::vector<EventScalar>;
   EXPECT_EQ(events.size(), 8U);
   EXPECT_EQ(events.at("train/loss"), (Scalars{{start + 2.5, 10, 1.5F}}));
@@ -458,7 +458,7 @@ TEST_F(PlotTest, ReportDrawsFlatCurvesAndManyRuns) {
   EXPECT_LT(occurrences(one, "<text"), 25U);
 }
 
-// What a run is made of is no place for a page or a table.
+// Pages and tables are never written over or among a run's own files.
 TEST_F(PlotTest, NoRunIsOverwritten) {
   const std::string log = run("kept", 1, 0) + "/log.jsonl", before = read_file(log);
   write("kept/config.toml", "[train]\n");

@@ -151,7 +151,7 @@ TEST(CodeBook, BitsandbytesMapHasItsFaults) {
   const float outermost = std::max(-raw.front(), raw.back());
   EXPECT_EQ(map.size(), 256);
   EXPECT_EQ(std::count(map.begin(), map.end(), 0.0F), 1);
-  EXPECT_EQ(map[254], raw[253] / outermost);  // of raw's 254 nothing is left, and a 0 came in below
+  EXPECT_EQ(map[254], raw[253] / outermost);  // nothing is left of raw's 254, and a 0 came in below
   EXPECT_EQ(map[255], raw[255] / outermost);
   EXPECT_EQ(std::max(-map.front(), map.back()), 1.0F);
   x[17] = 100;  // the map does not see the tensor's largest magnitude

@@ -130,7 +130,7 @@ const json kCompletion = {{"prompt", {115, 97, 121, 32, 97}},
                           {"logprobs", 3},
                           {"echo", true}};
 
-// What the events of a streamed answer say together.
+// Joins the texts of all events of a streamed answer.
 std::string joined_text(const std::string& body, bool is_chat) {
   std::string text;
   for (std::size_t at = 0; (at = body.find("data: {", at)) != std::string::npos;) {
@@ -322,7 +322,7 @@ TEST(Turns, AreTakenInOrderAndNoMoreThanSaidWait) {
   turns.leave();
   other.join();
   EXPECT_EQ(order, (std::vector<int>{1, 2}));
-  // Who gives up leaves the place to the next.
+  // A request that gives up leaves its place to the next.
   turns.take(2, [] {});
   std::thread tired([&] { EXPECT_THROW(turns.take(2, [] { throw ApiError(503, "late"); }), ApiError); });
   tired.join();

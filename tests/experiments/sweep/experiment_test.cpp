@@ -206,7 +206,7 @@ low = 0.0
   EXPECT_EQ(again.out, run.out);
 }
 
-// What a finished run's data decided, its config says.
+// The config of a finished run says what its data decided.
 TEST_F(ExperimentTest, ChartsNeedNoData) {
   const std::string text = write("text.txt", std::string(3000, 'a') + "bcdefg, and so on\n");
   const std::string file = write("mine.toml", fmt::format(R"(
@@ -277,7 +277,7 @@ TEST_F(ExperimentTest, TagsOfATrainingAreKnown) {
   for (const std::string& tag : known) EXPECT_TRUE(logged.contains(tag)) << tag;
 }
 
-// What has no number meets no expectation, and a chart that cannot be drawn costs nothing else.
+// A result that is no number meets no expectation, and a chart that cannot be drawn costs nothing else.
 TEST_F(ExperimentTest, DivergedRunsMeetNoExpectation) {
   write("grid/part.toml", fmt::format(R"(
 configs = ["{}/gpt_tiny_embedded.toml"]

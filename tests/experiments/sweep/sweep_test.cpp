@@ -75,7 +75,7 @@ TEST_F(SweepTest, RunsTheGridOnceAndMeasuresPairedGaps) {
   const Outcome second = sweep(grid);
   EXPECT_EQ(second.json(), answer);
   EXPECT_EQ(leftovers_in(path("out")), std::set<std::string>{});
-  // Nor where only checkpoints on the way were asked for differently, which changes no result.
+  // Other checkpoints on the way change no result, so that nothing runs again.
   std::vector<std::string> kept = grid;
   kept.insert(kept.end(), {"--set", "checkpoint.every_steps=2"});
   EXPECT_EQ(sweep(kept).json()["groups"], answer["groups"]);
@@ -175,7 +175,7 @@ TEST_F(SweepTest, ADivergedSeedLeavesNoMean) {
   EXPECT_TRUE(groups[1]["test_loss_gap"].is_null());
   EXPECT_TRUE(groups[1]["loss_gap"].is_object());
   EXPECT_TRUE(groups[0]["test_loss"].is_object());
-  // And one whose summary lacks it.
+  // A run whose summary lacks the loss leaves no mean either.
   text = read_file(log);
   const std::size_t key = text.rfind("\"final_loss\":");
   write("out/config__lpmm__seed2/log.jsonl", text.erase(key, text.find(',', key) + 1 - key));
@@ -217,7 +217,7 @@ TEST_F(SweepTest, SettingsMayServeSeveralRules) {
   expect_failure(sweep({"--axis", "memory.slow_momentum=fp32,int12"}), 2, {"memory.slow_momentum", "sgd"});
 }
 
-// What a preset stands for counts, not its name: results outlive a preset that is given other specs.
+// The specs of a preset count, not its name: results outlive a preset that is given other specs.
 TEST_F(SweepTest, APresetOfAnotherNameIsTheSameRun) {
   ASSERT_EQ(sweep({"--presets", "fp32"}).code, 0);
   fs::rename(path("out/config__fp32__seed1"), path("out/config__states8__seed1"));

@@ -32,7 +32,7 @@ chat::Rendered rendered(const std::string& source, const RenderOptions& options 
   return one.render(golden()["messages"], golden()["tools"], options);
 }
 
-// How many bytes the first `count` characters take.
+// Returns the number of bytes of the first `count` characters.
 std::size_t bytes_of(const std::string& text, std::size_t count) {
   std::size_t at = 0;
   for (; at < text.size(); ++at) {

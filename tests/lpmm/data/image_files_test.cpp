@@ -140,7 +140,7 @@ TEST_F(IdxTest, WhatIsWrongIsNamed) {
   write("t10k-labels-idx1-ubyte.gz", packed.substr(0, packed.size() - 2));
   refused({"t10k-labels-idx1-ubyte.gz", "cut off"});
   std::string damaged = packed;
-  damaged[damaged.size() - 6] ^= 1;  // of its checksum
+  damaged[damaged.size() - 6] ^= 1;  // a byte of its checksum
   write("t10k-labels-idx1-ubyte.gz", damaged);
   refused({"t10k-labels-idx1-ubyte.gz", "cannot be read"});
 }
@@ -204,7 +204,7 @@ TEST_F(ImageFileTest, HoldsWhatWasWritten) {
   }
 }
 
-// What was usual before files said it has the same bytes still.
+// A file cut in the usual way has the same bytes as before files said how they were cut.
 TEST_F(ImageFileTest, SaysHowItsPicturesWereCut) {
   const std::string usual = read_text(path_, 10000);
   EXPECT_EQ(read_image_facts(path_).frame, (PictureFrame{2, 2, false}));

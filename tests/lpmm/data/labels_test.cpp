@@ -147,9 +147,9 @@ TEST_F(LabelsTest, AWordIsToldAtItsFirstToken) {
   EXPECT_EQ(Ids(batch.labels.begin() + 8, batch.labels.end()), (Ids{-1, 2, -1, -1, -1, -1, -1, -1}));
   // The rows of words only: B-X, O, I-X and O are told as B-X, O, O and O.
   const auto scores = data.score(std::vector<float>{1, 0, 0, 0, 0, 1, 0, 0, 1, 0, 0, 1});
-  EXPECT_DOUBLE_EQ(scores.at(0).second, 2.0 / 3);  // of two entities one
+  EXPECT_DOUBLE_EQ(scores.at(0).second, 2.0 / 3);  // one of two entities
   EXPECT_DOUBLE_EQ(scores.at(1).second, 3.0 / 4);
-  // Of a step all words count together; what is cut does not.
+  // All words of a step count together; those that are cut off do not count.
   const SentenceData cut(load("train.conll"), letters(), {4});
   EXPECT_EQ(cut.cut(), 2);  // the same sentence of both parts
   EXPECT_EQ(cut.test_items(), 2);
@@ -199,7 +199,7 @@ TEST_F(LabelsTest, TheLastBatchHasWhatIsLeftOfAnEpoch) {
   }
   EXPECT_EQ(seen.size(), 10U);
   for (const auto& [id, times] : seen) EXPECT_EQ(times, 1) << id;
-  // Of a text, by blocks: labels of what fills up count for nothing.
+  // In a text of blocks, the labels that fill up a batch count for nothing.
   write("text.txt", std::string(2 * 10 * 7 + 1, 'x'));
   TextOptions options;
   options.path = folder_ / "text.txt";

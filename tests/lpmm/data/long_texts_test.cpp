@@ -82,7 +82,7 @@ TEST(LongTexts, SentencePieceTakesLinesOfALength) {
       said([&] { tokenizer->encode(std::string((1 << 21) + 1, 'a')); }).find("break the text into lines"),
       std::string::npos);
   EXPECT_EQ(tokenizer->encode(times(times("a", 99) + "\n", 22000)).size() % 22000, 0U);
-  // What the library says of its own options.
+  // The library's errors name its options as ours.
   const std::string small = said([&] { train_sentence_piece({"bpe", 9}, {scratch / "text"}); });
   EXPECT_NE(small.find("--coverage"), std::string::npos) << small;
   EXPECT_EQ(small.find("----"), std::string::npos) << small;

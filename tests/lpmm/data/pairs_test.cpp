@@ -71,7 +71,7 @@ TEST_F(PairsTest, ASideIsReadAndAskedFromItsStartToItsEnd) {
   EXPECT_EQ(batch.tokens, (std::vector<std::int32_t>{1, 'A', 'B', 2}));
   EXPECT_EQ(batch.labels, (std::vector<std::int32_t>{'A', 'B', 2, -1}));
   data.make_test_batch(0, 2, batch);
-  EXPECT_EQ(batch.length, 16);  // of the longer target
+  EXPECT_EQ(batch.length, 16);  // the length of the longer target
   EXPECT_EQ(batch.lengths, (std::vector<std::int32_t>{3, 4}));
 }
 

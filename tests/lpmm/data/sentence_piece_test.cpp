@@ -116,7 +116,7 @@ TEST(SentencePiece, RefusesDamagedCharsmaps) {
   const auto stored =
       nlohmann::json::parse(std::ifstream(LPMM_SOURCE_DIR "/tests/golden/tokenizer_encodings.json"));
   const std::string model = from_hex(stored["sentencepiece"][0]["model"]);
-  // What a model says twice counts as it is said last.
+  // If a model has a field twice, the last one counts.
   const auto load = [&](const std::string& map, int spec = 3) {
     write_text(scratch / "a.model", model + field(spec, field(2, map)));
     return load_tokenizer(scratch / "a.model");

@@ -1,4 +1,4 @@
-// What tests of SentencePiece models need of this build.
+// Tells tests of SentencePiece models whether this build has the library.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace lpmm {
 
-// Why there is no library; empty where there is one.
+// Returns the reason why there is no library; empty if there is one.
 inline std::string missing_library() {
   try {
     load_sentence_piece("");

@@ -109,7 +109,7 @@ TEST_F(SentencesTest, NumberedClassesAreInTheOrderOfTheirNumbers) {
   EXPECT_EQ(labels({"9", "10", "ten"}), (Names{"10", "9", "ten"}));
 }
 
-// What people have: a CSV or JSON of their own, with columns of other names and more of them.
+// Users have a CSV or JSON of their own, with columns of other names and more of them.
 TEST_F(SentencesTest, ATableOfOnesOwnIsRead) {
   write("mine.csv", "id,Text,stars\n1,\"good, fine\",5\n2,bad,1\n3,so so,3\n4,nice,5\n");
   const SentenceSource mine{.set = "sentences", .path = folder_ / "mine.csv", .columns = "text, stars"};

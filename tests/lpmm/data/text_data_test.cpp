@@ -164,7 +164,7 @@ TEST_F(TextDataTest, AnotherTextMayBeTheTest) {
   EXPECT_NE(TextData(o).checksum(), sum);
   o.test_path = (folder_ / "none.txt").string();
   EXPECT_THROW(TextData{o}, RunError);
-  // Nothing to test on.
+  // There may be nothing to test on.
   o.test_path.clear();
   o.validation_share = 0;
   EXPECT_EQ(TextData(o).test_examples(), 0);

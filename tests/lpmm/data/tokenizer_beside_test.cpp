@@ -1,4 +1,4 @@
-// What lies beside a tokenizer's file and belongs to it; models with fewer rows than it has tokens.
+// Tests of the files that belong beside a tokenizer's own, and of models with fewer rows than it has tokens.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -44,7 +44,7 @@ TEST_F(TokenizerBeside, AddedTokensOfAVocabTxtAreFound) {
   const auto decoder = words();
   EXPECT_EQ(decoder->encode("a[E] b [E]"), (Ids{5, 8, 6, 8}));
   EXPECT_NE(decoder->describe().dump(), alone);
-  // As files before transformers 4.34 have it; what has no number gets the next one.
+  // Files from before transformers 4.34 have this form; a token without a number gets the next one.
   write("tokenizer_config.json", R"({"additional_special_tokens": ["[F]", "b"]})");
   write("added_tokens.json", R"({"[E]": 8})");
   EXPECT_EQ(words()->encode("a[E]b[F]"), (Ids{5, 8, 6, 9}));

@@ -105,7 +105,7 @@ TEST(CharacterTokenizer, NamesWhatItDoesNotHave) {
   expect_says(says("ab\u00FC"), {"byte 2", "U+00FC \"\u00FC\"", "4"});
   expect_says(says("abx"), {"byte 2", "U+0078 \"x\""});
   expect_says(says("a\U0010FFFF"), {"byte 1", "U+10FFFF "});
-  // Nothing that changes how a terminal prints.
+  // The error holds nothing that changes how a terminal prints.
   EXPECT_EQ(says("a\x1B").find('\x1B'), std::string::npos);
   expect_says(says("a\x1B"), {"U+001B is"});
   EXPECT_EQ(says("\u202E").find("\u202E"), std::string::npos);
@@ -476,7 +476,7 @@ TEST(Utf8Stream, HoldsBackWhatIsNotComplete) {
   EXPECT_EQ(s.finish(), "");
 }
 
-// What Python's decoder makes of damaged bytes, in pieces of one, two and all bytes.
+// Damaged bytes become what Python's decoder makes of them, in pieces of one, two and all bytes.
 TEST(Utf8Stream, ReplacesAsStored) {
   ASSERT_GE(golden()["damaged"].size(), 50U);
   for (const Json& c : golden()["damaged"]) {

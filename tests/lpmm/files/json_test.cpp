@@ -27,7 +27,7 @@ TEST(ReadJson, KeepsWhatIsThereInItsOrder) {
   EXPECT_NE(said([] { parse_json(std::string("[1]\0[2]", 7)); }).find("zero byte"), std::string::npos);
 }
 
-// As json.loads of Python has it: the last one, at the place of the first.
+// Python's json.loads does the same: the last value counts, at the place of the first.
 TEST(ReadJson, OfEqualNamesTheLastCounts) {
   EXPECT_EQ(parse_json(R"({"a":1,"b":{"x":1,"x":[2]},"a":3,"c":4})").dump(),
             R"({"a":3,"b":{"x":[2]},"c":4})");

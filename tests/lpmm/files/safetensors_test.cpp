@@ -18,7 +18,7 @@ template <class T>
 SafetensorsSource source(const std::string& name, const std::string& dtype, std::vector<std::int64_t> shape,
                          const std::vector<T>& values) {
   return {name, dtype, std::move(shape), [&values](const auto& sink) {
-            // In two pieces, as a stream would come.
+            // The bytes come in two pieces, as from a stream.
             const auto bytes = std::as_bytes(std::span(values));
             sink(bytes.first(bytes.size() / 3));
             sink(bytes.subspan(bytes.size() / 3));
@@ -207,7 +207,7 @@ TEST(Safetensors, NoGapOrOverlapForManyTensors) {
 TEST(Files, CrcOfKnownText) {
   const std::string text = "123456789";
   EXPECT_EQ(crc32(std::as_bytes(std::span(text))), 0xCBF43926U);   // the check value of CRC-32
-  EXPECT_EQ(crc32c(std::as_bytes(std::span(text))), 0xE3069283U);  // of CRC-32C
+  EXPECT_EQ(crc32c(std::as_bytes(std::span(text))), 0xE3069283U);  // the check value of CRC-32C
   const auto bytes = std::as_bytes(std::span(text));
   EXPECT_EQ(crc32(bytes.subspan(4), crc32(bytes.first(4))), 0xCBF43926U);
 }

@@ -33,7 +33,7 @@ TEST(AdEmaMix, HalfLivesOfTheSlowMomentumRiseLinearly) {
   EXPECT_EQ(AdEmaMix::beta3_at(s, 1000), s.beta3);
   EXPECT_EQ(AdEmaMix::beta3_at(s, 5000), s.beta3);
   EXPECT_EQ(AdEmaMix::make(s, {.update = 500}).beta3, static_cast<float>(AdEmaMix::beta3_at(s, 500)));
-  s.beta1 = 0;  // of half-life 0
+  s.beta1 = 0;  // its half-life is 0
   EXPECT_EQ(AdEmaMix::beta3_at(s, 0), 0);
   EXPECT_NEAR(half_life(AdEmaMix::beta3_at(s, 500)), 0.5 * last, 1e-6);
   s.beta3 = 0;

@@ -31,7 +31,7 @@ OptimizerConfig adamw() {
   o.groups = {{.pattern = "frozen.*", .frozen = true}};
   return o;
 }
-// What the same gradients meet where each is stored whole; the tied one in the preset's bits.
+// Stores each gradient whole, but for the tied one, to compare with; that one keeps the preset's bits.
 Policy in_fp32(std::string_view preset) {
   Policy policy = make_policy(preset);
   PolicyOverride tied;
@@ -59,7 +59,7 @@ void run_step(ModelMemory& memory, std::uint32_t step, std::int64_t range) {
   ASSERT_TRUE(std::move(this_step).commit().applied);
 }
 
-// What is stored after some steps.
+// Returns the bytes that are stored after some steps.
 Bytes bytes_after_steps(Device& device, const Policy& policy, std::int64_t range) {
   ModelMemory memory(kLayers, policy, adamw(), 5, 1, device);
   initialize(memory);

@@ -62,7 +62,7 @@ TEST(Clipping, FillsItsHistoryWithTheFirstGradient) {
   EXPECT_EQ(history.add(4, 1, 50), 1);
   for (const float x : history.squares()) EXPECT_EQ(x, 4);
   EXPECT_DOUBLE_EQ(history.add(16, 2, 50), 0.5);
-  EXPECT_EQ(history.squares()[2], 16);  // what came, not what was left of it
+  EXPECT_EQ(history.squares()[2], 16);  // the square sum before clipping
   EXPECT_EQ(history.squares()[1], 4);
   EXPECT_EQ(history.add(1, 3, 50), 1);
   EXPECT_EQ(history.add(9, 102, 99), 1);  // in place of the 16: the largest itself
@@ -236,7 +236,7 @@ TEST(Clipping, NothingIsFoldedAfterTheLastGradientOfAnElement) {
     EXPECT_THROW(this_step.fold(0, 0, one, 0), UsageError);
     EXPECT_THROW(this_step.fold(0, 0, half, 1), UsageError);
     EXPECT_THROW(this_step.fold_later(0, 0, half, 1, 1, false), UsageError);
-    this_step.fold(0, 128, half, 0);  // of other elements it is the first
+    this_step.fold(0, 128, half, 0);  // for other elements it is the first
     this_step.fold(0, 128, half, 1);
     EXPECT_DOUBLE_EQ(std::move(this_step).commit().gradient_norm, std::sqrt(128 * 0.25 + 128 * 1.0));
     Step next = memory.begin_step({2, 0});
@@ -244,7 +244,7 @@ TEST(Clipping, NothingIsFoldedAfterTheLastGradientOfAnElement) {
     next.fold(0, 0, one, 1);
     EXPECT_DOUBLE_EQ(std::move(next).commit().gradient_norm, 16);
   }
-  // Where nothing is clipped any order will do.
+  // If nothing is clipped, any order will do.
   ModelMemory memory = memory_of(0, 0);
   Step this_step = memory.begin_step({1, 1});
   this_step.fold(0, 0, one, 1);

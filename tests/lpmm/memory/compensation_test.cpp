@@ -131,7 +131,7 @@ TEST(TwoTerms, InitialValuesAreKeptInBoth) {
   }
 }
 
-// In ranges, on other devices, and a second time: import and train.init write over what is there.
+// Values are set in ranges, on other devices, and again: import and train.init overwrite existing ones.
 TEST(TwoTerms, InitialValuesComeInRangesAndAgain) {
   const auto start = normal_values(3 * 4096 + 8, 1, 0.1F), other = normal_values(3 * 4096 + 8, 2, 3.0F);
   const Policy policy = two_term_policy("int8:block256:sr:sticky", "int4:block512:sr");
@@ -275,7 +275,7 @@ TEST(TwoTerms, FrozenAndExemptTensorsHaveOne) {
   EXPECT_EQ(memory_ledger(tensors, policy, config).model_memory(), ledger.model_memory());
 }
 
-// What is lost is told by the compensation's counts: a parameter of two terms that does not move is no loss.
+// The compensation's counts tell the losses: a parameter of two terms that does not move is no loss.
 TEST(TwoTerms, TheLedgerCountsTheCompensation) {
   TwoTermRun run(two_term_policy("int4:block128:rn:sticky", "int8:block128:rn"), of_rule("sgd"),
                  normal_values(512, 1, 0.1F));

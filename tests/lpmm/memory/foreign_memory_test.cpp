@@ -1,5 +1,5 @@
 // Weights and gradients in memory of a program's own: fp32 or bf16, at any multiple of their size, in ranges
-// of a tensor. What is stored and read is as with aligned tensors in fp32.
+// of a tensor. The values stored and read are the same as with aligned tensors in fp32.
 #include <gtest/gtest.h>
 
 #include <algorithm>

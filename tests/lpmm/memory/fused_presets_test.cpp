@@ -30,7 +30,7 @@ TEST(FusedPresets, EachHasItsLoops) {
       optimizer.learning_rate = 1e-3;
       give(optimizer, "momentum", 0.9);
       const Policy policy = make_policy(preset, optimizer);
-      const TensorInfo tensor = {"", {1, 1}, TensorKind::kEmbedding};  // of which Muon takes AdamW's steps
+      const TensorInfo tensor = {"", {1, 1}, TensorKind::kEmbedding};  // Muon takes AdamW's steps with it
       RoleArray<kernels::RoleView> roles;
       for (const Role role : kEveryRole) {
         if (has_role(policy, optimizer, tensor, role)) roles[role] = {policy.specs[role], codes, steps, 1};
@@ -41,12 +41,12 @@ TEST(FusedPresets, EachHasItsLoops) {
       });
       const bool has_loop = kernels::with_rule(
           rule, [&](const auto&, const auto& loops) { return loops.fused(roles) != nullptr; });
-      // Whose states depend on the tensor, the tile loops do.
+      // The tile loops serve rules whose states depend on the tensor.
       const bool has_columns = roles[Role::kColumnVariance].codes != nullptr;
       EXPECT_EQ(has_loop, !has_columns && (row.is_fused || !packs)) << preset << " with " << name;
       const Role folded =
           folds_into_momentum(policy, optimizer, tensor) ? Role::kMomentum : Role::kAccumulator;
-      const bool is_half = policy.specs[folded].format.map == Map::kBf16;  // which no preset of ours has
+      const bool is_half = policy.specs[folded].format.map == Map::kBf16;  // no preset of ours has it
       EXPECT_EQ(kernels::tile_kernels().fused_fold(policy.specs[folded]) == nullptr, is_half)
           << preset << " with " << name;
     }

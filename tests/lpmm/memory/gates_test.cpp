@@ -51,7 +51,7 @@ struct Plain {
 struct PlainStep {
   double lr, decay;
   int t;
-  double variance_share() const { return 1 - std::pow(0.999, t); }  // of v in v^
+  double variance_share() const { return 1 - std::pow(0.999, t); }  // the share of v in v^
 };
 
 double norm(const Vector& x) {

@@ -372,8 +372,8 @@ Policy coarse(Rounding rounding, bool feedback) {
   return policy;
 }
 
-// Where the parameter is after momentum has run out, with no further gradient, is not changed by its
-// rounding: p - lr * mu / (1 - mu) * m of the stored parameter is that of fp32 (Nesterov: * mu once more).
+// Rounding the parameter does not change where it is after momentum has run out, with no further gradient: p
+// - lr * mu / (1 - mu) * m of the stored parameter is that of fp32 (Nesterov: * mu once more).
 TEST(ModelMemory, ErrorFeedbackKeepsWhereTheParameterEnds) {
   constexpr double kRate = 0.05, kMomentum = 0.9;
   const std::vector<TensorInfo> tensors = {{"w", {40, 50}}};
@@ -465,7 +465,7 @@ TEST(ModelMemory, ErrorFeedbackSavesNearestRoundingFromUnderflow) {
       double moved = 0;
       for (std::size_t i = 0; i < after.size(); ++i) moved += (before[i] - after[i]) / 2000.0;
       if (feedback) {
-        EXPECT_GT(moved, 0.2) << rule.index();  // of 0.3
+        EXPECT_GT(moved, 0.2) << rule.index();  // all updates add up to 0.3
         EXPECT_LT(moved, 0.3) << rule.index();
       } else {
         EXPECT_LT(moved, 0.001) << rule.index();

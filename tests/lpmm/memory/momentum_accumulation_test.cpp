@@ -34,7 +34,7 @@ Policy packed() {
   return policy;
 }
 
-constexpr float kDeviation = 0.1F;  // of gradients
+constexpr float kDeviation = 0.1F;  // deviation of the gradients
 
 void run_accumulated_step(ModelMemory& memory, std::uint32_t step) {
   ASSERT_TRUE(folded_step(memory, {step, 0.05 / step}, kDeviation).commit().applied);
@@ -103,7 +103,7 @@ TEST(MomentumAccumulation, ShrinksGradientsWhereTheRateRisesWithFeedback) {
       this_step.fold(0, 0, ones, 0);
       ASSERT_TRUE(std::move(this_step).commit().applied);
     }
-    const float decay = 0.01F * 2;  // of parameters within 0.5, in two steps
+    const float decay = 0.01F * 2;  // parameters are within 0.5, in two steps
     const float expected = feedback ? 0.5F * (0.9F + 1) : 0.9F + 1;
     for (const float m : decoded(memory, 0, Role::kMomentum)) ASSERT_NEAR(m, expected, decay);
   }

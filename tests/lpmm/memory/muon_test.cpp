@@ -206,7 +206,7 @@ TEST(Muon, GradientsAreFoldedIntoTheMomentumOfMatrices) {
   for (int i = 0; i < apart.tensors(); ++i) {
     const auto a = parameters(apart, i), b = parameters(together, i);
     for (std::size_t e = 0; e < a.size(); ++e) {
-      // What folding rounds otherwise, the iteration makes larger: 1e-7 of a direction, some hundred times.
+      // The iteration enlarges differences in the rounding of folds: 1e-7 of a direction, some hundred times.
       ASSERT_NEAR(a[e], b[e], i < kHiddenOnes ? 2e-5 : 0) << apart.info(i).name;
     }
     EXPECT_EQ(together.view(i, Role::kAccumulator).codes == together.view(i, Role::kMomentum).codes,
@@ -290,7 +290,7 @@ class CountingDevice : public CpuDevice {
     bytes += count;
     return CpuDevice::allocate(count);
   }
-  // What results are written to is not of the model.
+  // Memory for results is no part of the model.
   DeviceMemory allocate_shared(std::int64_t count) override { return CpuDevice::allocate(count); }
 };
 

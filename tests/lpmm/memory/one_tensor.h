@@ -15,7 +15,7 @@
 
 namespace lpmm {
 
-// With those of the settings that the rule has.
+// Returns the configuration of a rule, with those of the settings that it has.
 inline OptimizerConfig of_rule(std::string_view name, const GivenSettings& settings = {}) {
   OptimizerConfig c;
   c.rule = RuleName::find(name).value();
@@ -23,7 +23,7 @@ inline OptimizerConfig of_rule(std::string_view name, const GivenSettings& setti
   return c;
 }
 
-// What check_optimizer() says of it; empty where it takes it.
+// Returns the error of check_optimizer(); empty if there is none.
 inline std::string refusal_of(const OptimizerConfig& c) {
   try {
     check_optimizer(c);

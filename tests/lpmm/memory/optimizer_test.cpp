@@ -152,7 +152,7 @@ TEST(Optimizer, SettingsOfAnotherRuleAreRefused) {
   }
 }
 
-// What the reference of each rule takes where it is given none.
+// The default rate of each rule is that of its reference.
 TEST(Optimizer, ARateThatIsNotGivenIsTheRules) {
   const std::map<std::string_view, double> rates = {
       {"sgd", 1e-3},       {"adam", 1e-3},     {"adamw", 1e-3},     {"lion", 1e-4},

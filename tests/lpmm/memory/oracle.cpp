@@ -149,7 +149,7 @@ double sum_of_squares(const Values& values) {
   return sum_of_squares(values, 0, (values.size() + kGroup - 1) / kGroup);
 }
 
-// Where gradients are in the momentum, that of the rule is 0: there is no accumulator.
+// If gradients are accumulated in the momentum, the rule's own gradient is 0: there is no accumulator.
 Elements<float> element(const RoleArray<Values>& v, std::size_t e) {
   Elements<float> x{};
   for (const Role role : kEveryRole) x[role] = v[role][e];
@@ -193,7 +193,7 @@ void apply_orthogonal(Muon muon, RoleArray<Values>& v) {
 float unit_of(const RoleArray<Stored>& roles, float stored) {
   return compensation_unit(roles[Role::kCompensation].codec, roles[Role::kParameter].codec, stored);
 }
-// What the stored parameter lacks, in the compensation's units.
+// Returns what the stored parameter lacks, in the compensation's units.
 Values rest_of(const RoleArray<Stored>& roles, const Values& wanted) {
   Values rest = decode_all(roles[Role::kParameter]);
   for (std::size_t e = 0; e < rest.size(); ++e) {

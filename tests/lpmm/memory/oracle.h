@@ -38,17 +38,17 @@ class Oracle {
   struct Tensor {
     TensorInfo info;
     RoleArray<Stored> roles;
-    std::vector<float> history;  // of percentile clipping: square sums of its last 100 gradients
-    double square_sum = -1;      // of the accumulated gradient; negative: not known from a last fold
-    std::vector<Stored> slots;   // accumulators, where there are several; the first role's then stays empty
-    std::vector<float> sum;      // of what they hold
+    std::vector<float> history;  // for percentile clipping: square sums of the last 100 gradients
+    double square_sum = -1;      // that of the accumulated gradient; negative: not known from a last fold
+    std::vector<Stored> slots;   // accumulators, if there are several; the first role's then stays empty
+    std::vector<float> sum;      // the sum of these accumulators
   };
 
   static Rule complete(const Rule& rule, const RoleArray<std::vector<float>>& values);
   void update(std::uint32_t ordinal, double learning_rate, double clip);
   std::vector<float> gradient(const Tensor& t) const;
   double clip_by_history(Tensor& tensor, double square_sum) const;
-  // Where a role is stored: an accumulator is the momentum where gradients are accumulated in it.
+  // Returns the role that a role is stored in: the momentum, for an accumulator whose gradients go there.
   Role place_of(const Tensor& t, Role role) const;
 
   OptimizerConfig optimizer_;

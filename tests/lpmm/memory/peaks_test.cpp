@@ -1,4 +1,4 @@
-// What the watch keeps of every element: against plain fp64, counted, and of which tensors.
+// Tests the peaks that the watch keeps of elements: against plain fp64, counted, and of which tensors.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -52,7 +52,7 @@ void step(ModelMemory& memory, std::uint32_t number, bool watches = true) {
 // AdamW of one element in fp64, and its peaks.
 struct PlainElement {
   double p = 0, m = 0, v = 0;
-  double log_update = -1e9, log_ratio = -1e9;  // of the step
+  double log_update = -1e9, log_ratio = -1e9;  // values of the step
   int update = 0, ratio = 0;
 
   static int code(double log_size, int lowest) {
@@ -105,7 +105,7 @@ TEST(Peaks, AreThoseOfPlainArithmetic) {
       plain[i].ratio = ratio;
     }
   }
-  EXPECT_GT(equal, 11500);       // of 12,000
+  EXPECT_GT(equal, 11500);       // 12,000 are compared
   EXPECT_EQ(plain[7].ratio, 5);  // (1 - 0.999^21) / 0.001 = 20.8 in step 21 is code 6, and one fall since
 }
 

@@ -97,7 +97,7 @@ TEST(Policy, OneDimensionalTensorsAreExemptUnlessNamed) {
   EXPECT_FALSE(is_exempt(make_policy("fp32"), kMatrix));
 }
 
-// As the 8-bit and 4-bit optimizers do, each at its own size.
+// 8-bit and 4-bit optimizers exempt small tensors, too, each at its own size.
 TEST(Policy, SmallTensorsAreExemptUnlessNamed) {
   const TensorInfo small{"small", {4095, 1}}, limit{"limit", {64, 64}}, vector{"vector", {5000}};
   Policy policy = make_policy("lpmm");
@@ -123,7 +123,7 @@ TEST(Policy, SmallTensorsAreExemptUnlessNamed) {
   EXPECT_FALSE(is_exempt(make_policy("states8"), small));
 }
 
-// What the model asks for is a default, which an override changes role by role.
+// A model's wish is a default, which an override changes role by role.
 TEST(Policy, StatesThatTheModelWantsInFp32AreUnlessNamed) {
   TensorInfo embedding{"wte.weight", {100, 64}};
   embedding.fp32_states = true;
@@ -198,10 +198,10 @@ TEST(Policy, IllegalPoliciesAreRefused) {
   EXPECT_EQ(with(change("*weight", kVariance, "log04:ur:sticky")), "no error");
   EXPECT_EQ(with(change("*weight", kVariance, "sqrt04:ar:sticky")), "no error");
   PolicyOverride zero = change("*weight", kVariance, "ude8:sr");
-  zero.specs[kVariance]->rounding = Rounding::kUpdate;  // which parse_spec refuses
+  zero.specs[kVariance]->rounding = Rounding::kUpdate;  // parse_spec refuses this
   EXPECT_NE(with(zero).find("the format has 0"), std::string::npos);
   PolicyOverride sticky = change("*weight", kVariance, "sqrt02:sr");
-  sticky.specs[kVariance]->step_mode = StepMode::kSticky;  // which parse_spec refuses
+  sticky.specs[kVariance]->step_mode = StepMode::kSticky;  // parse_spec refuses this
   EXPECT_NE(with(sticky).find("dropped"), std::string::npos);
   EXPECT_NE(with(change("*wight", kParameter, "int8")).find("did you mean layer1.weight?"),
             std::string::npos);

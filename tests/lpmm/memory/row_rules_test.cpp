@@ -99,7 +99,7 @@ TEST(RowRules, VariancesOfRowsAreFp32AndCountedUnderAnyPolicy) {
   }
 }
 
-// What the sums of columns take, and only they, is workspace.
+// Only sums of columns, and steps of rows and columns, take workspace.
 TEST(RowRules, SumsOfColumnsAreInThePlan) {
   const std::vector<TensorInfo> tensors = {{"w", {200, 100}}, {"wide", {3, 300}}, {"b", {5000}}};
   const auto bytes = [&](const char* rule) {
@@ -129,13 +129,13 @@ TEST(AdamMini, RowsOfAHeadShareWhereTheyAreAskedTo) {
     EXPECT_EQ(memory.ledger().model_memory(),
               memory_ledger(std::span(&kHeads, 1), memory.policy(), c).model_memory());
     std::vector<float> gradient(60);
-    for (std::size_t i = 0; i < 60; ++i) gradient[i] = static_cast<float>(i / 5 + 1);  // of row r: r + 1
+    for (std::size_t i = 0; i < 60; ++i) gradient[i] = static_cast<float>(i / 5 + 1);  // row r has r + 1
     Step this_step = memory.begin_step({1, 1});
     this_step.fold(0, 0, gradient, 0);
     ASSERT_TRUE(std::move(this_step).commit().applied);
     const std::vector<float> p = values_in(memory, Role::kParameter);
     for (std::size_t r = 0; r < 12; ++r) {
-      const double first = static_cast<double>(r / 2 * 2 + 1);  // of the head's two rows
+      const double first = static_cast<double>(r / 2 * 2 + 1);  // the first of the head's two rows
       const double shared = std::sqrt((first * first + (first + 1) * (first + 1)) / 2);
       const double size = per_head && r < 8 ? shared : static_cast<double>(r + 1);
       for (std::size_t i = 5 * r; i < 5 * r + 5; ++i) EXPECT_NEAR(p[i], -gradient[i] / size, 1e-6) << r;
@@ -209,7 +209,7 @@ TEST(RowRules, AVarianceThatIsTooLargeEndsTheRun) {
   }
 }
 
-// What error feedback gives back: Adam's factor, by the variance of the row; an update's own unit.
+// Error feedback gives back by Adam's factor, from the variance of the row, or in an update's own unit.
 TEST(RowRules, ErrorFeedbackKnowsTheUnitOfTheMomentum) {
   const auto rule = [](const char* name) {
     return make_rule(of_rule(name, {{"beta1", 0.8}}), {"w", {2, 2}}, 0.2, 2, 1, true, 0.1);
@@ -229,7 +229,7 @@ TEST(RowRules, ErrorFeedbackKnowsTheUnitOfTheMomentum) {
   EXPECT_EQ(adafactor.momentum, 0.8F) << "the rate is in the momentum already";
 }
 
-// Where the parameter is after the momentum has run out is not changed by its rounding.
+// Rounding does not change where the parameter is after the momentum has run out.
 TEST(RowRules, ErrorFeedbackKeepsWhereTheParameterEnds) {
   CpuDevice device(1);
   std::vector<float> start(2000), ends;

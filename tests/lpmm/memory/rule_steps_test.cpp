@@ -87,8 +87,8 @@ TEST(RmsProp, PackedCentredStepsStayNearUnpackedOnes) {
   }
 }
 
-// Where the parameter is after the momentum has run out, p - lr * mu / (1 - mu) * m, is not changed by its
-// rounding: the gradients, and what is made of them, are those of fp32.
+// Rounding does not change where the parameter is after the momentum has run out, p - lr * mu / (1 - mu) * m:
+// the gradients, and what is made of them, are those of fp32.
 TEST(RmsProp, ErrorFeedbackKeepsWhereTheParameterEnds) {
   CpuDevice device(1);
   std::vector<float> start(2000), p(2000), m(2000), ends;
@@ -175,7 +175,7 @@ TEST(LarsClip, NothingIsCutOfATensorOfZerosOrAVector) {
   EXPECT_EQ(asked.run(1, 4.0F, 0.125), 1.875F);
 }
 
-// What is stored after many steps, per size of gradient, relative to the sum of the squares.
+// Sums that are stored after many steps, per size of gradient, relative to the sum of the squares.
 struct Sums {
   std::vector<double> mean, noise;  // over the elements; the standard error of that mean
   double least = 0;                 // the smallest value of a block, of a gradient of 1; the mean over blocks
@@ -246,7 +246,7 @@ TEST(Adagrad, NearestRoundingAndMovingStepsOfFewBitsLoseTheSum) {
 }
 
 // A sum only grows, and so does a sticky step: it would fall where all values of its block fell below 0.66 of
-// it, and none does. What is stored falls by chance alone, from one level to the next of the same ones.
+// it, and none does. A stored sum falls by chance alone, from one level to the next of the same ones.
 TEST(Adagrad, StickyStepsOfBlocksOnlyRise) {
   CpuDevice device(2);
   const OptimizerConfig adagrad = of_rule("adagrad");

@@ -151,10 +151,10 @@ TEST(Slots, AStepOnAnEmulatedGpuIsThatOfTheSpecification) {
   expect_the_specification({.slots = 2, .clip = 0.1}, device, 1);
 }
 
-// What one rank knows when it has made its steps.
+// The results of one rank after its steps.
 struct Told {
-  std::vector<std::string> parameters;               // of tensors: codes, then steps
-  std::vector<RoleArray<std::string>> codes, steps;  // of states, the elements that it owns
+  std::vector<std::string> parameters;               // tensor by tensor: codes, then steps
+  std::vector<RoleArray<std::string>> codes, steps;  // states, only the elements that it owns
   std::vector<StepReport> reports;
   std::vector<TensorStats> stats;
   std::vector<kernels::WatchStats> watched;

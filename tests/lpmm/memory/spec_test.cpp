@@ -220,7 +220,7 @@ TEST(Spec, ChoicesAreTheTable) {
 // A format that README.md's table of formats does not name is one that nobody finds.
 TEST(Spec, ReadmeNamesEveryFormat) {
   std::ifstream file(LPMM_SOURCE_DIR "/README.md");
-  std::set<std::string> named;  // what stands in `code` in rows of tables
+  std::set<std::string> named;  // the words in `code` in rows of tables
   for (std::string line; std::getline(file, line);) {
     if (!line.starts_with('|')) continue;
     for (std::size_t at = 0; (at = line.find('`', at)) != std::string::npos;) {

@@ -1,4 +1,4 @@
-// What a memory keeps from step to step, tensor by tensor; of a device whose memory the host may read.
+// Reads the bytes that a memory keeps from step to step, by tensor; the host must be able to read them.
 #pragma once
 
 #include <cstdint>

@@ -181,7 +181,7 @@ TEST(Trajectory, LearningRate1em5OnOneFixedBatch) {
   }
 }
 
-// What nearest rounding takes from the parameter is in the second term; what that loses is told.
+// The second term keeps what nearest rounding takes from the parameter; its own losses are reported.
 TEST(Trajectory, LearningRate1em5OnOneFixedBatchInTwoTerms) {
   if (kSanitized) GTEST_SKIP() << kReleaseOnly;
   constexpr int kSteps = 20;
@@ -229,7 +229,7 @@ TEST(Trajectory, ParametersThatStandStillUnderSrAreTold) {
   EXPECT_NE(warning.find("updates changed a code"), std::string::npos) << warning;
 }
 
-// What is told of one matrix.
+// Returns the warnings about one matrix.
 std::string warnings(const Policy& policy, const OptimizerConfig& config) {
   const TensorInfo tensors[] = {{"w", {64, 128}}};
   return fmt::format("{}", fmt::join(storage_warnings(policy, config, tensors), "\n"));

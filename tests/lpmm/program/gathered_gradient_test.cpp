@@ -211,7 +211,7 @@ TEST(GatheredGradient, EachElementComesOncePerStep) {
   const std::vector<std::vector<std::int64_t>> other = {
       {}, {0}, {128, 256}, {0, 256}, {0, 128, 128}, {0, 0, 256}, {256, 0, 128, 0}};
   for (const auto& ranges : other) EXPECT_THROW(step(ranges), UsageError) << testing::PrintToString(ranges);
-  // What comes twice is not applied twice: of 256 elements each, some or all of which had their update.
+  // A range that comes twice is not applied twice: some or all of its 256 elements had their update.
   for (const std::int64_t first : {0, 128, 256}) {
     ModelMemory memory({{"a.weight", {8, 64}}}, at_once("lpmm-min"), adamw(), 1, 1, device);
     Step this_step = memory.begin_step({1, 1e-3});

@@ -76,7 +76,7 @@ TEST(Liveness, EachTakesTheLowestOffsetThatIsFree) {
   }
 }
 
-// As of a network: what forward makes lives until its backward, gradients are short.
+// The lives are those of a network: values of forward live until their backward, gradients only for a while.
 TEST(Liveness, TwiceTheLayersTakeTwiceTheWork) {
   const auto looks = [](int layers) {
     std::vector<Lifetime> lives;

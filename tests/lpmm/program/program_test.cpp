@@ -306,7 +306,7 @@ TEST(Program, AllocatesWhatItPlans) {
     loss(b, linear(b, "head", x, 10, false), 0);
   };
   Net first(wide, 4, ValueType::kFp32,
-            1);  // what the libraries keep from their first use is not the program's
+            1);  // memory that libraries keep from their first use is not counted
   first.run(random_batch(4, 32 * 32 * 16, 10, 1));
   first.commit();
   Net net(wide, 64, ValueType::kFp32, 1);

@@ -242,7 +242,7 @@ TEST(SequenceProgram, SparseRowsGiveTheWholeGradient) {
       batch.tokens[9] = batch.tokens[17] = batch.tokens[33] = 4999;                        // the last row
       net.run(batch);
       const Floats got = net.gradient(0);
-      // By hand, in double: logits = normed x E^T.
+      // The same is computed by hand, in double: logits = normed x E^T.
       const Floats e = net.parameter(0), p = net.parameter(1), w = net.parameter(2), bias = net.parameter(3);
       const auto n = static_cast<std::size_t>(width);
       std::vector<double> want(e.size(), 0.0);

@@ -73,7 +73,7 @@ void expect_comes_back(const Policy& policy, const std::string& what) {
 TEST(Checkpoint, EveryFormatComesBackAndGoesOn) {
   for (const Format format : all_formats()) {
     Policy policy = make_policy("lpmm");
-    const bool is_share = format.map == Map::kUlp;  // of what a bf16 parameter's rounding can take
+    const bool is_share = format.map == Map::kUlp;  // a share of what rounding to bf16 can take
     if (is_share) policy.specs[Role::kParameter] = parse_spec("bf16:rn");
     for (const Role role : kEveryElementRole) {
       if (is_share && role != Role::kCompensation) continue;

@@ -130,7 +130,7 @@ TEST(Checkpoint, BringsEveryByteBack) {
   }
 }
 
-// What a few steps of percentile clipping leave, or a fresh memory.
+// Returns a memory after a few steps of percentile clipping, or a fresh one.
 ModelMemory clipping_memory(Device& device, int percentile, int steps, bool frozen = false) {
   OptimizerConfig o = Trained::optimizer("adamw");
   o.percentile_clip = percentile;
@@ -172,7 +172,7 @@ TEST(Checkpoint, KeepsTheHistoriesOfClipping) {
   EXPECT_EQ(inspect_checkpoint(path).tensors.size(), 5U);
 }
 
-// What the watch keeps of elements is a part of it, where a run keeps any.
+// The peaks of elements are a part of it, if a run keeps any.
 TEST(Checkpoint, KeepsPeaks) {
   const Scratch scratch;
   Policy with = make_policy("lpmm");
@@ -357,7 +357,7 @@ void expect_frozen(std::span<const char* const[3]> all_specs, const std::string&
   for (const char* file : {"/model.safetensors", "/state.json"}) {
     EXPECT_TRUE(read_text(golden + file, 1 << 20) == read_text(again + file, 1 << 20)) << file;
   }
-  // What the codes stand for.
+  // The values that the codes stand for are the same, too.
   const StoredWeights weights(golden);
   std::string values;
   for (const CheckpointTensor& t : weights.tensors()) {
@@ -589,7 +589,7 @@ TEST(Checkpoint, ParametersOfTwoTermsGoOnFromEveryStep) {
   }
 }
 
-// What is exported, and what a new run starts from, is the sum; a run that only looks has the first term.
+// An export and a new run take the sum of the terms; a run that only looks has the first term.
 TEST(Checkpoint, TheSumOfTwoTermsIsExported) {
   for (const Policy& policy :
        {saved_in_two_terms("bf16:rn", "ulp8:rn"), saved_in_two_terms("int8:sticky", "int4:block256:sr")}) {

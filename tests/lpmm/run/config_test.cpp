@@ -178,7 +178,7 @@ TEST(Config, PresetsOfEightBitParametersFeedBackWithMomentumOfSgd) {
     EXPECT_FALSE(feeds_back("[optimizer]\nrule = 'sgd'\n", options)) << preset;
     EXPECT_FALSE(feeds_back("[optimizer]\nrule = 'adamw'\n", options)) << preset;
   }
-  // What is said wins over the preset of the file, in any order of sections, and --preset over the file.
+  // A setting wins over the preset of the file, in any order of sections, and --preset over the file.
   const std::string min = "[memory]\npreset = 'lpmm-min'\n";
   EXPECT_TRUE(feeds_back(min + sgdm, {}));
   EXPECT_FALSE(feeds_back(min + "error_feedback = false\n" + sgdm, {}));
@@ -321,7 +321,7 @@ TEST(Config, PrintsWhatItReads) {
 }
 
 TEST(Config, NamesDifferences) {
-  // What decides which other keys there are is named first.
+  // The key that decides which others there are is named first.
   const auto rules = differences(parse("[optimizer]\nrule='lion'\n"), parse("[optimizer]\nrule='adamw'\n"));
   ASSERT_GE(rules.size(), 2U);
   EXPECT_EQ(rules[0].key, "optimizer.rule");
@@ -363,7 +363,7 @@ TEST(Config, NamesTheNearestKey) {
                  {"", "", {"train.bacth=3"}});
 }
 
-// What other programs and habits call them.
+// Names that other programs and habits give to keys lead to them.
 TEST(Config, OtherWordsFindTheirKeys) {
   const std::string run = "[train]\nepochs = 1\n";
   expect_refusal(run + "[optimizer]\nlr = 1\n",
@@ -424,7 +424,7 @@ TEST(Config, EveryKeyIsListedWithDefaultRangeAndHelp) {
   EXPECT_EQ(find("train.batch").range, "1 to 1048576");
   EXPECT_EQ(find("optimizer.learning_rate").range, "0 to 1e+30");
   EXPECT_EQ(find("train.compute").range, "bf16, fp32");
-  // What is written is listed.
+  // Every key that is written is listed.
   const std::string text = to_toml(parse("[memory]\npreset='lpmm'\n"));
   std::istringstream lines(text);
   std::string section;
@@ -573,7 +573,7 @@ TEST(Config, RefusesSpecsOfStatesThatTheRuleDoesNotKeep) {
                  {"", "", {"memory.variance=fp32"}});
 }
 
-// What the file says of its own rule is meant, also where the command line takes another.
+// Settings of the file's own rule are no error if the command line takes another rule.
 TEST(Config, TheCommandLineMayChangeTheRuleOfAFile) {
   const std::string file =
       "[optimizer]\nrule = 'adamw'\nbeta2 = 0.99\n[memory]\npreset = 'lpmm'\nvariance = 'de08'\n"
@@ -585,7 +585,7 @@ TEST(Config, TheCommandLineMayChangeTheRuleOfAFile) {
   EXPECT_TRUE(differences(c, parse_config(sealed_config(c), "config.toml", with_families())).empty());
   EXPECT_NO_THROW(parse("[optimizer]\nmomentum = 0.9\n[memory]\nmomentum = 'int8'\n",
                         {"", "", {"optimizer.momentum=0"}}));
-  // Also where the file is wrong and the command line sets it right.
+  // This holds even if the file is wrong and the command line sets it right.
   EXPECT_NO_THROW(parse("[optimizer]\nrule = 'adma'\nbeta1 = 0.9\n", {"", "", {"optimizer.rule=adam"}}));
   // A setting of neither rule is refused.
   expect_refusal("train.steps = 1\n[optimizer]\nrule = 'adamw'\nbeta3 = 0.9\n",
@@ -626,7 +626,7 @@ TEST(Config, ARunFromBeforeTheSealIsRead) {
                                       "memory.slow_momentum", "memory.override.slow_momentum"}));
   EXPECT_EQ(to_toml(run).find("decoupled_decay"), std::string::npos);
   EXPECT_TRUE(check_run_folder(RunFolder(scratch.path()), run, true));  // goes on, and is to be sealed
-  // What the run did not have is refused, and so is what is typed.
+  // A key that the run did not have is refused, and so is one that is typed.
   for (const auto& [key, more] :
        {std::pair("alpha", "[optimizer]\n"), std::pair("dampening", "[optimizer]\n")}) {
     std::string edited = text;
@@ -677,7 +677,7 @@ TEST(Config, RefusesBrokenFilesAndSettings) {
   EXPECT_THROW(load_config("/tmp", with_families()), UsageError);
 }
 
-// What a run wrote has a spec for each role, which a preset replaces.
+// A run writes a spec for each role, which a preset replaces.
 TEST(Config, APresetAskedForReplacesTheSpecsOfTheFile) {
   const std::string written = to_toml(parse("[memory]\npreset = 'lpmm'\n"));
   const auto asked = [&](const ConfigOptions& options) {
@@ -714,7 +714,7 @@ TEST(Config, ANameOfAModelReplacesTheSizesOfAFile) {
   EXPECT_EQ(model({"model.name=gpt2"}).integer("embedding"), 768);
   EXPECT_EQ(model({"model.name=gpt2"}).number("dropout"), 0.25);
   EXPECT_EQ(model({"model.name=gpt2", "model.layers=3"}).integer("layers"), 3);
-  EXPECT_THROW(model({"model.name=smollm2-135m"}), UsageError);  // which has no model.dropout
+  EXPECT_THROW(model({"model.name=smollm2-135m"}), UsageError);  // it has no model.dropout
 }
 
 TEST(Config, ShippedConfigsLoad) {

@@ -1,5 +1,5 @@
-// A kind of data beside the four that the program has: digits, of which a model tells the sum. What it takes
-// is in this file: a source, a class, a row, and a family that reads it.
+// A kind of data beside the four that the program has: digits, whose sum a model tells. All that it takes is
+// in this file: a source, a class, a row, and a family that reads it.
 #include <gtest/gtest.h>
 
 #include <algorithm>

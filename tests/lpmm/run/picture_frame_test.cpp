@@ -1,4 +1,4 @@
-// How pictures are cut to squares, as files of publishers and of runs say it.
+// Tests how pictures are cut to squares, as files of publishers and of runs say it.
 #include "lpmm/run/beside/picture_frame.h"
 
 #include <gtest/gtest.h>
@@ -63,7 +63,7 @@ TEST_F(PictureFrames, AreReadAsLibrariesWriteThem) {
 
 TEST_F(PictureFrames, OfDataAreWrittenWhereFilesSayOtherwise) {
   const std::string file = scratch_ / "preprocessor_config.json";
-  ImageData data;  // of 32 x 32
+  ImageData data;  // pictures of 32 x 32
   const std::string same = R"({"size": 32, "more": [1]})";
   write_text(file, same);
   keep_frame(scratch_.path(), data);

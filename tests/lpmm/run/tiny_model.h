@@ -16,13 +16,13 @@ namespace lpmm {
 
 constexpr int kTinyFeatures = 16 * 16 * 3, kTinyClasses = 10;
 
-// What a test asks to go wrong: the first two once per microbatch, the third once per test batch.
+// Faults and hooks that a test asks for: the first two once per microbatch, the third once per test batch.
 struct TinyHooks {
   std::function<bool()> poison = {};                          // NaN in the gradient
   std::function<bool()> poison_buffer = {};                   // Inf in the running mean
   std::function<bool()> poison_test = {};                     // a loss that is NaN
   std::function<void()> built = {};                           // called where a program is built
-  std::function<float(std::uint32_t step)> bias_factor = {};  // of the bias's gradient
+  std::function<float(std::uint32_t step)> bias_factor = {};  // for the bias's gradient
 };
 
 class TinyProgram : public Program {

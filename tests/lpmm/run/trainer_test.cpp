@@ -40,8 +40,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Configurations name a family, in whose place most runs are given TinyModel. Those of models/ are not
-// linked where threads are watched.
+// Configurations name a family, in whose place most runs are given TinyModel. The families of models/ are not
+// linked under the thread sanitizer.
 void one_product(ProgramBuilder& b, const ModelConfig& c) {
   loss(b, classifier(b, "head", input(b, c.height, c.width, c.channels), c.classes), 0);
 }
@@ -184,7 +184,7 @@ void expect_same_bytes_after_any_stop(const std::vector<std::string>& settings) 
   const std::string whole = scratch / "whole";
   run(whole, tiny_config(settings));
   for (int stop = 1; stop <= 10; stop += kSanitized ? 3 : 1) {
-    // What a run that was killed after step `stop` leaves behind: later checkpoints never were.
+    // Makes the folder of a run that was killed after step `stop`: later checkpoints never were.
     const std::string part = scratch / std::to_string(stop);
     copy_folder(whole, part);
     for (int later = stop + 1; later <= 11; ++later) {
@@ -492,7 +492,7 @@ TEST(Trainer, ABufferThatIsNotFiniteFailsTheStep) {
   EXPECT_TRUE(model_bytes(scratch / "run", 4) != model_bytes(scratch / "run", 5));
   const std::string log = read_text(scratch / "run/log.jsonl", 1 << 20);
   EXPECT_NE(log.find("\"failed\":\"input.running_mean\""), std::string::npos);
-  inspect_checkpoint(scratch / "run/checkpoints/step_00000011");  // what is saved can be read
+  inspect_checkpoint(scratch / "run/checkpoints/step_00000011");  // the checkpoint can be read
 }
 
 TEST(Trainer, SkippedStepsRemoveNoCheckpoint) {
@@ -656,7 +656,7 @@ TEST(Trainer, NoticesAFlippedBitInTheLog) {
   EXPECT_EQ(failure(out, longer, true), "");
 }
 
-// What a program wrote before there were checksums of config and log.
+// Programs wrote such folders before there were checksums of config and log.
 TEST(Trainer, GoesOnWithAFolderOfAnOlderProgram) {
   const Scratch scratch;
   const std::string out = scratch / "run", state = out + "/checkpoints/step_00000011/state.json";
@@ -681,7 +681,7 @@ TEST(Trainer, RemovesWhatAKilledOneLeft) {
   EXPECT_FALSE(fs::exists(scratch / "run/.lpmm-1-0.tmp"));
 }
 
-// Also where the run is complete, and where a killed process left one before.
+// They are removed even if the run is complete, or if a killed process left one before.
 TEST(Trainer, RemovesCheckpointsThatAreHalfRemoved) {
   const Scratch scratch;
   const RunConfig config = tiny_config({"checkpoint.keep=1"});
@@ -747,7 +747,7 @@ TEST(Trainer, LogsTensorsWhereAskedTo) {
       if (r["type"] == "underflow") has.push_back(r.contains("tensors"));
     }
     const bool all = which == std::string("all");
-    EXPECT_EQ(has, (std::vector<bool>{all, all, all, all, true})) << which;  // of steps 2, 4, 6, 8, 10
+    EXPECT_EQ(has, (std::vector<bool>{all, all, all, all, true})) << which;  // steps 2, 4, 6, 8, 10
   }
 }
 

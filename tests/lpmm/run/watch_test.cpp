@@ -285,7 +285,7 @@ TEST(WatchedRun, FindsTheSameSpikeAfterAStop) {
   };
   EXPECT_EQ(spikes_of(scratch / "parts"), spikes_of(scratch / "whole"));
   EXPECT_NE(spikes_of(scratch / "parts").find("spike"), std::string::npos);
-  // And what is kept of it says as much.
+  // The looks that are kept of it are the same, too.
   const auto looks_of = [&](const std::string& out) {
     std::string text;
     for (const Look& look : read_spike(spike_path(out, kBadStep + 1)).looks) text += look_record(look).dump();
@@ -361,7 +361,7 @@ TEST(WatchedRun, PeaksAreCountedInThePlan) {
   const TinyModel model;
   const Plan with = make_plan(open_data(watched_config({"watch.every=true", "optimizer.rule=adamw"})), model);
   const Plan without = make_plan(open_data(watched_config({"optimizer.rule=adamw"})), model);
-  const std::int64_t bytes = 2 * 64 * (kTinyFeatures * kTinyClasses / 128 + 1);  // of whole packing groups
+  const std::int64_t bytes = 2 * 64 * (kTinyFeatures * kTinyClasses / 128 + 1);  // packing groups are whole
   EXPECT_EQ(with.ledger.peaks, bytes);
   EXPECT_EQ(with.ledger.model_memory(), without.ledger.model_memory() + bytes);
   EXPECT_EQ(with.peak_bytes, without.peak_bytes + bytes);
@@ -431,7 +431,7 @@ Codes codes_of(const ModelMemory& memory, int tensor) {
   return all;
 }
 
-// What an AdamW step of rate 0.01 and decay 0.1 makes of them, in fp64 from the values before it.
+// Raises them by an AdamW step of rate 0.01 and decay 0.1, in fp64 from the values before it.
 void raise_plainly(Codes& codes, const RoleArray<std::vector<float>>& x, std::int64_t step) {
   const auto raise = [&](int& code, double size, double lowest) {
     const double seen = size > 0 ? std::clamp(std::floor(std::log2(size)) - lowest + 1, 0.0, 15.0) : 0.0;
@@ -565,7 +565,7 @@ TEST(Replay, IsTheRunToTheBitAndTheSpikeVanishesWithoutTheRightTensor) {
   ASSERT_EQ(steps.size(), 37U);
   // 21 of the kept ones, and the records of steps 42, 49, ..., 77.
   EXPECT_EQ(check_losses(steps, r.replay.window(), r.log, file.looks), 21 + 6);
-  // What was seen then is what is seen now, but for counts that are made now.
+  // The looks are the same as then, but for measures that are taken only now.
   for (const ReplayedStep& s : steps) {
     if (s.look.step > kBadStep + 1) continue;
     Look before = file.looks[static_cast<std::size_t>(s.look.step - 1)];

@@ -31,7 +31,7 @@ TEST_F(Chat, AnswersLinesAsOneConversation) {
   ASSERT_EQ(messages.size(), 4U);
   EXPECT_EQ(messages[0], json({{"role", "user"}, {"content", "say aa"}}));
   EXPECT_EQ(messages[3]["role"], "assistant");
-  // What is kept from the first turn changes nothing: the same conversation, computed anew.
+  // The state kept from the first turn changes nothing: the same conversation is computed anew.
   json before = messages;
   before.erase(3);
   const Outcome again = chat(before.dump(), {"--json"});
@@ -93,7 +93,7 @@ TEST_F(Chat, SampleEndsAtAStopTextAndAvoidsWhatItHas) {
   EXPECT_NE(sample({"--tokens", "40", "--temperature", "0", "--repetition-penalty", "1.5"})["text"], whole);
 }
 
-// At a terminal, where Ctrl-C is typed.
+// Runs the program at a terminal, where Ctrl-C is typed.
 class Terminal {
  public:
   explicit Terminal(std::vector<std::string> arguments) {

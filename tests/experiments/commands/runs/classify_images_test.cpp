@@ -164,7 +164,7 @@ TEST_F(ClassifyImages, TellsTheMostProbableOfEach) {
   EXPECT_EQ(answer["top"].size(), 2U);
   EXPECT_EQ(answer["top"][0]["label"], answer["label"]);
   EXPECT_GE(answer["top"][0]["probability"], answer["top"][1]["probability"]);
-  // What is no picture is named; where it was named itself, that is a failure.
+  // A file that is no picture is named and left out; if a user named it, that is a failure.
   const std::string text = write("photos/test/cat/notes.txt", "text"),
                     webp = write("a.webp", std::string("RIFF\1\0\0\0WEBP", 12)),
                     cut = write("cut.png", read_file(one).substr(0, 90));
@@ -219,7 +219,7 @@ TEST_F(ClassifyImages, OfAnImportKeepsItsLabelsAndSquares) {
   EXPECT_EQ(accuracy("said_tuned", path("photos/test")), evaluated("said_tuned"));
   EXPECT_EQ(said.err, "");
   EXPECT_GT(said.json()["answers"][0]["top"][4]["label"].get<std::string>().size(), 2U);
-  // Of other squares, an export says which.
+  // A run on other squares says so in its export.
   ASSERT_EQ(
       lpmm({"data", "pack-images", path("photos"), path("small.images"), "--size", "8", "--scale-to", "10"})
           .code,

@@ -1,4 +1,4 @@
-// What people type at a run's folder, and what a machine that is too small or a pipe that closes makes of it.
+// Tests of what people type at a run's folder, of a machine that is too small, and of a pipe that closes.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 

@@ -61,7 +61,7 @@ TEST_F(ImageWeights, AreTrainedFurther) {
   }
   const std::string images = path("five.images");
   ASSERT_EQ(run_lpmm({"data", "pack-images", path("set"), images, "--size", "16"}).code, 0);
-  // As they came in, and by the name of a set, which has other classes.
+  // The weights are tested as they came in, and refuse a set that has other classes.
   const Outcome tested = run_lpmm({"eval", path("published"), "--data", images, "--json"});
   ASSERT_EQ(tested.code, 0) << tested.err;
   EXPECT_EQ(tested.json()["images"], 5);

@@ -1,5 +1,5 @@
-// What a run takes is what the plan said, measured from outside; and real networks give the same bytes for
-// any number of threads.
+// Tests that a run takes the memory that was planned, measured from outside, and that real networks give the
+// same bytes for any number of threads.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -32,7 +32,7 @@ class ModelFolder : public ProgramTest {
     write(name + "/config.json", config.dump());
     return path(name);
   }
-  // With a tokenizer of letters.
+  // Adds a tokenizer of letters.
   std::string with_words(const std::string& name, const json& more = json::object()) const {
     std::string words = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
     for (char c = 'a'; c <= 'z'; ++c) words += std::string(1, c) + "\n##" + c + "\n";
@@ -127,7 +127,7 @@ TEST_F(ModelFolder, FilesAndKeysComeBackAsTheyCame) {
       if (key == "eos_token_id") continue;
       EXPECT_EQ(config[key], value) << run << ": " << key;
     }
-    // Of generation_config.json, which transformers stops at.
+    // These are the tokens of generation_config.json, at which transformers stops.
     EXPECT_EQ(config["eos_token_id"], json({2, 5}));
     fs::remove_all(path("moved"));  // the tuned run has its own
   }
@@ -151,7 +151,7 @@ TEST_F(ModelFolder, AnExportIsOfTheTypeThatTheModelCameIn) {
   import(path("run_hf"), "half");
   const Outcome a = run_lpmm({"logits", path("run"), "--ids", "1,2,3", "--json"}),
                 b = run_lpmm({"logits", path("half"), "--ids", "1,2,3", "--json"});
-  constexpr double kTwoGaps = 0.03125;  // of bf16 at 2 to 4, in which both compute
+  constexpr double kTwoGaps = 0.03125;  // two gaps between numbers of bf16 from 2 to 4
   EXPECT_NEAR(a.json()["logits"][2][7].get<double>(), b.json()["logits"][2][7].get<double>(), kTwoGaps);
   EXPECT_EQ(exported("run", {"--type", "fp32"})["dtype"], "float32");
   EXPECT_EQ(stored(), "F32");
@@ -261,7 +261,7 @@ TEST_F(ModelFolder, PicturesAreNormalisedAsTheModelSays) {
 
 // ---- hostile and odd folders -----------------------------------------------------------------------------
 
-// What lies where a run would keep its files is never lost: neither a user's, nor the download itself.
+// Files that lie where a run would keep its own are never lost: neither a user's, nor the download itself.
 TEST_F(ModelFolder, NothingIsLostWhereARunKeepsItsFiles) {
   const std::string from = published("llama_tiny");
   write("out/model_files/mine.txt", "mine");
@@ -315,7 +315,7 @@ TEST_F(ModelFolder, UnknownKeysAreNamedAndComeBack) {
                    "inner")
                 .find("config.json: rope_parameters.odd"),
             std::string::npos);
-  // What changes the arithmetic is no matter of taste.
+  // Settings that change the arithmetic are refused.
   const auto refused = [&](const std::string& name, const json& more, const std::string& word) {
     expect_failure(run_lpmm({"import", published(name, more), "--out", path("x")}), 1, {word});
   };
@@ -353,7 +353,7 @@ TEST_F(ModelFolder, WhatTheHeadTellsStaysWhileItIsTheHead) {
   EXPECT_EQ(five["pretrained_cfg"]["label_names"], names["label_names"]);
 }
 
-// What the library takes where a key is absent depends on the kind of model.
+// The library's default for an absent key depends on the kind of model.
 TEST_F(ModelFolder, AbsentKeysAreWhatTheLibraryTakes) {
   const auto without = [&](const std::string& name, const std::vector<std::string>& keys) {
     published(name);
@@ -401,7 +401,7 @@ TEST_F(ModelFolder, DropoutThatIsNotTakenOverIsNamed) {
   EXPECT_NE(usual.find("attn_pdrop = 0.1"), std::string::npos) << usual;
 }
 
-// Of another model's export nothing stays that its library would read.
+// An export removes those files of another model's export that its library would read.
 TEST_F(ModelFolder, AnExportOverAnotherIsNotMixed) {
   const std::string from = with_words("bert_tiny");
   write("bert_tiny/tokenizer_config.json", R"({"do_lower_case": false})");

@@ -51,7 +51,7 @@ TEST_F(OwnData, ATableTrainsAnImportedModelInThreeCommands) {
   const Outcome told = lpmm({"classify", "mine", "--file", "asked.txt", "--json"});
   ASSERT_EQ(told.code, 0) << told.err;
   EXPECT_EQ(told.json()["labels"], nlohmann::json({"down", "up"}));
-  // On a file of their own, which need not have every label.
+  // The test data may be a file of their own, which need not have every label.
   write("more.jsonl", "{\"text\": \"a cat\", \"mood\": \"up\"}\n");
   const Outcome scored = lpmm({"eval", "mine", "--data", "more.jsonl", "--json"});
   ASSERT_EQ(scored.code, 0) << scored.err;

@@ -1,4 +1,4 @@
-// What config.json says besides sizes: a run carries it from import to export.
+// Tests of config.json's facts besides sizes: a run carries them from import to export.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -88,7 +88,7 @@ TEST_F(Facts, SpecialTokensGoThroughTraining) {
   const std::vector<int> until = sampled("ends");
   EXPECT_LE(until.size(), 5U);
   EXPECT_EQ(until.back(), all[4]);
-  // What generation_config.json says is what transformers stops at.
+  // The tokens of generation_config.json win, since transformers stops at them.
   write("llama_tiny/generation_config.json", R"({"eos_token_id": 7})");
   import("llama_tiny", "other");
   EXPECT_EQ(exported("other")["eos_token_id"], 7);
@@ -96,7 +96,7 @@ TEST_F(Facts, SpecialTokensGoThroughTraining) {
   write("llama_tiny/generation_config.json", "{");
   expect_failure(run_lpmm({"import", published, "--out", path("x")}), 1, {"generation_config.json"});
   EXPECT_FALSE(fs::exists(path("x")));
-  // What is no token is left out, and said.
+  // An id that is no token is left out and reported.
   fs::remove(path("llama_tiny/generation_config.json"));
   model("llama_tiny", {{"bos_token_id", "<s>"}, {"eos_token_id", 61}});
   const Outcome odd = run_lpmm({"import", published, "--out", path("odd")});
@@ -167,7 +167,7 @@ TEST_F(Facts, NamesOfClassesComeAndGo) {
   }
 }
 
-// What the files say wrongly is no usage error; what --set mends is none at all.
+// A wrong value in the files is no usage error; one that --set mends is no error at all.
 TEST_F(Facts, WhatIsOutOfRangeIsTheFiles) {
   const std::string published = model("llama_tiny", {{"num_attention_heads", 5000}});
   const std::vector<std::string> in = {"import", published, "--out", path("x")};

@@ -145,7 +145,7 @@ TEST_F(Resume, ATokenFileThatIsCutOffEndsTheRunWithAMessage) {
   EXPECT_EQ(WEXITSTATUS(status), 1);
 }
 
-// What a run reads has changed: the user is told what, and is not told to remove a checkpoint.
+// If a run's data or tokenizer have changed, the user is told so, and not told to remove a checkpoint.
 TEST_F(Resume, ChangedDataAndTokenizersAreNoDamage) {
   std::string text;
   while (text.size() < 6000) text += "a b a ";
@@ -169,7 +169,7 @@ TEST_F(Resume, ChangedDataAndTokenizersAreNoDamage) {
                  {"step_00000003", "was trained on other data", " tokens with the checksum ", file,
                   "put the old files back", "--init " + run + "/checkpoints/step_00000003"});
   never(said);
-  // As it advises.
+  // The advice works.
   EXPECT_EQ(run_lpmm({"train", gpt, "--quiet", "--out", path("new"), "--set", "train.steps=1", "--init",
                       run + "/checkpoints/step_00000003"})
                 .code,
@@ -181,7 +181,7 @@ TEST_F(Resume, ChangedDataAndTokenizersAreNoDamage) {
                  {tokenizer, "is another tokenizer", "checksum", "step_00000003", "Put the old files back"});
   never(said);
   write("vocab.txt", vocabulary);
-  // Where a checkpoint is damaged, the one before it is looked at first.
+  // If a checkpoint is damaged, the one before it is looked at before advice is given.
   const std::string state = run + "/checkpoints/step_00000003/state.json", good = read_file(state);
   write("run/checkpoints/step_00000003/state.json", good.substr(0, good.size() / 2));
   expect_failure(go_on("4", run), 1, {"damaged", "step_00000002 is earlier and whole: remove the later"});

@@ -1,4 +1,4 @@
-// What the program shows and overwrites: names and texts from outside, files that were there before.
+// Tests of what the program shows and overwrites: names and texts from outside, and files that exist.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -131,7 +131,7 @@ TEST_F(Shown, NoOutputReplacesAFileUnasked) {
       EXPECT_NE(read_file(output), kept);
     }
   }
-  // What lpmm itself made there may come again.
+  // A page or table that lpmm itself made may be overwritten.
   EXPECT_EQ(run_lpmm({"report", path("run"), "--out", path("a.html")}).code, 0);
   EXPECT_EQ(run_lpmm({"plot", path("run"), "--csv", path("a.csv")}).code, 0);
   fs::create_directory(path("hf"));

@@ -31,7 +31,7 @@ class Tasks : public ProgramTest {
     write("data/glue/MRPC/train.tsv", lines);
     write("data/glue/MRPC/dev.tsv", lines);
   }
-  // In the folder of the test, where `published` is an import.
+  // Runs the program in the folder of the test, where `published` is an import.
   Outcome lpmm(const std::vector<std::string>& arguments, const std::string& folder = "") const {
     return run_lpmm(arguments, {.environment = {{"LPMM_DATA", path("data")}},
                                 .folder = folder.empty() ? path("") : folder});
@@ -238,7 +238,7 @@ TEST_F(Tasks, SentencesBecomeVectors) {
   EXPECT_FALSE(fs::exists(path("x.npy")));
 }
 
-// What cannot be read or trained is found before anything is.
+// Data or models that do not fit are refused before anything is read or trained.
 TEST_F(Tasks, WhatDoesNotGoTogetherIsRefusedAtOnce) {
   import();
   const Outcome bert = lpmm({"import", LPMM_SOURCE_DIR "/tests/golden/bert_tiny", "--out", "bert"});

@@ -64,7 +64,7 @@ TEST_F(TextProgram, TrainEvalSampleAndLogitsAgree) {
   const Outcome run = train_gpt("run");
   ASSERT_EQ(run.code, 0) << run.err;
   const json summary = run.json();
-  EXPECT_LT(summary["final_validation_loss"], 2.5);  // of 18 characters: a uniform guess has 2.9
+  EXPECT_LT(summary["final_validation_loss"], 2.5);  // there are 18 characters: a uniform guess has 2.9
   EXPECT_EQ(summary["final_validation_loss"], summary["test_loss"]);
   EXPECT_GT(summary["tokens_per_second"], 0);
   EXPECT_FALSE(summary.contains("images_per_second"));
@@ -160,7 +160,7 @@ TEST_F(TextProgram, FineTuningKeepsTheTokenizer) {
   expect_failure(run_lpmm({"train", gpt(write("rich.txt", poor + "Quark")), "--init", path("first"), "--out",
                            path("no")}),
                  2, {"rich.txt", "U+0051"});
-  // What it started from is needed no more once it has a checkpoint.
+  // A run no longer needs the checkpoint it started from once it has one of its own.
   fs::rename(path("first"), path("away"));
   const Outcome gone = run_lpmm({"train", gpt(path("poor.txt")), "--init", path("first"), "--set",
                                  "train.steps=3", "--out", path("tuned"), "--resume"});
@@ -228,7 +228,7 @@ TEST_F(TextProgram, ATokenFileTrainsTheSame) {
   ASSERT_EQ(train_gpt("text").code, 0);
   ASSERT_EQ(run_lpmm({"train", gpt(path("t.tokens")), "--out", path("file"), "--quiet"}).code, 0);
   EXPECT_TRUE(weights("text", "00000040") == weights("file", "00000040"));
-  // What is wrong is named alone.
+  // An error names only the argument that is wrong.
   const auto err = [&](const std::string& in, const std::string& tokenizer) {
     const Outcome out = run_lpmm({"data", "tokenize", in, path("x.tokens"), "--tokenizer", tokenizer});
     EXPECT_EQ(out.code, 2);

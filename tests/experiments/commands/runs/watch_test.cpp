@@ -66,7 +66,7 @@ TEST_F(WatchProgram, ReplaysASpikeAndWritesOnlyFilesOfItsOwn) {
   EXPECT_EQ(made, (std::set<std::string>{"watch/map_" + end + ".gp", "watch/map_" + end + ".png",
                                          "watch/map_" + end + ".svg", "watch/replay_" + end + ".jsonl",
                                          "watch/without_" + end + ".jsonl"}));
-  // For people, and another step without other tensors.
+  // The output for people, of another step without other tensors.
   const Outcome told = run_lpmm({"watch", path("run"), "--step", "45", "--without", "*.bias"});
   EXPECT_EQ(told.code, 0) << told.err;
   EXPECT_NE(told.out.find("all as the run wrote them"), std::string::npos) << told.out;

@@ -194,7 +194,7 @@ TEST_F(Zoo, ATranslatorIsTrainedAskedAndGivenBack) {
   EXPECT_EQ(without.json()["translation_bytes"], 0);
   const auto peak = [](const Outcome& outcome) { return outcome.json()["peak_bytes"].get<double>(); };
   EXPECT_NEAR(peak(planned) - peak(without), planned.json()["translation_bytes"].get<double>(), 1000);
-  // A model may have more tokens than its tokenizer. What is scored may change when a run goes on.
+  // A model may have more tokens than its tokenizer. Scores may be switched on when a run goes on.
   const Outcome padded =
       run_lpmm({"train", config, "--set", "model.vocabulary=64", "--set", "train.steps=2", "--set",
                 "optimizer.learning_rate=0.001", "--out", path("padded"), "--json"});
@@ -297,7 +297,7 @@ TEST_F(Zoo, AMarianComesWithItsTokenizerAndGoesWithIt) {
   EXPECT_EQ(given["decoder_start_token_id"], 211);  // as the tokenizer says
   EXPECT_EQ(given["eos_token_id"], 0);
   EXPECT_EQ(read_file(path("given/target.spm")), read_file(published + "/target.spm"));
-  // What is wrong with its files is said, and nothing is made.
+  // An error in its files is reported, and nothing is made.
   fs::remove(path("hf/target.spm"));
   expect_failure(run_lpmm({"import", path("hf"), "--out", path("x")}), 1, {"target.spm"});
   write("hf/target.spm", read_file(published + "/target.spm"));
