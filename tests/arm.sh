@@ -15,8 +15,11 @@ mkdir -p "$folder/include"
 rm -f "$folder"/*.o  # their sources may be gone
 for library in hwy fmt nlohmann; do ln -sfn "/usr/include/$library" "$folder/include/$library"; done  # and nothing else of /usr
 sources=(kernels/formats/maps.cpp kernels/orthogonal.cpp kernels/threads/*.cpp kernels/cpu/*.cpp kernels/cpu/packed/*.cpp
-  kernels/cpu/sets/*.cpp lpmm/memory/*.cpp lpmm/memory/slots/*.cpp lpmm/ranks/ranks.cpp lpmm/base/text.cpp lpmm/files/files.cpp
-  lpmm/files/json.cpp lpmm/files/safetensors.cpp)
+  kernels/cpu/sets/*.cpp)
+# As one file: most of the time would go into parsing the same headers.
+printf '#include "%s"\n' lpmm/memory/*.cpp lpmm/memory/slots/*.cpp lpmm/ranks/ranks.cpp lpmm/base/text.cpp lpmm/files/files.cpp \
+  lpmm/files/json.cpp lpmm/files/safetensors.cpp >"$folder/model_memory_all.cpp"
+sources+=("$folder/model_memory_all.cpp")
 tests=(tests/kernels/{codec,fused,scales,simd}_test.cpp $gtest/src/{gtest-all,gtest_main}.cc)
 export compiler gtest folder
 compile() {
