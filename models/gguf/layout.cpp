@@ -151,7 +151,7 @@ std::vector<KeyPair> key_pairs(const GgufModel& model) {
   return pairs;
 }
 
-// Of keys of a kind, with what is said of them where they are not numbers.
+// Reads the GGUF keys of a model's kind; a value that is no number is an error that quotes it.
 class Keys {
  public:
   Keys(const GgufFile& file, const GgufModel& model) : file_(file), model_(model) {}
@@ -182,8 +182,8 @@ double rotary_length(const Json& config, double i) {
   return 2 * std::numbers::pi * std::pow(config.value("rope_theta", 1e4), 2 * i / head_width(config));
 }
 
-// How many positions a Llama 3 had before its frequencies were scaled: as a factor between the two bounds
-// says it, of frequency `i` with that factor.
+// Returns the context length of a Llama 3 before its frequencies were scaled. The first factor that lies
+// between the two bounds gives it.
 double positions_before(const Json& config, std::span<const float> factors, double low, double high) {
   const double most = *std::ranges::max_element(factors);
   double least = 1, most_of = 1e9;

@@ -1,5 +1,5 @@
-// How byte-level tokenizers split a text into words, as llama.cpp names it (tokenizer.ggml.pre) and as
-// tokenizer.json writes it.
+// The ways in which byte-level tokenizers split a text into words: llama.cpp names them (tokenizer.ggml.pre),
+// and tokenizer.json writes them out.
 #pragma once
 
 #include <string_view>

@@ -41,7 +41,7 @@ std::vector<std::string> write_back(const PublishedFacts& facts, const Publisher
 // files of its tables that are neither kept ones nor in `written`.
 void remove_others(const PublishedFacts& facts, const Publisher& publisher,
                    const std::vector<std::string>& written, const std::string& folder);
-// How pictures are normalised, and classes counted, as timm's pretrained_cfg has it.
+// Writes the normalisation of pictures and the number of classes, as timm's pretrained_cfg has them.
 void add_pixels(const PublishedFacts& facts, std::int64_t classes, Json& written);
 
 }  // namespace lpmm

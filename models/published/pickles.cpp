@@ -15,7 +15,7 @@ namespace lpmm {
 namespace fs = std::filesystem;
 namespace {
 
-// What PyTorch pickles into by default.
+// Returns true for the file endings that PyTorch's pickles usually have.
 bool is_pickle_name(const fs::path& path) {
   constexpr std::string_view kEndings[] = {".bin", ".pt", ".pth", ".ckpt"};
   return std::ranges::find(kEndings, path.extension().string()) != std::end(kEndings);

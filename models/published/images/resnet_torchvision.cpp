@@ -58,7 +58,7 @@ constexpr PublishedLayout kHuggingFace{
     .type = "resnet",
     .counts = kCounts};
 
-// Whether the files of a folder are those of transformers.
+// Returns true if the files of a folder are those of transformers.
 bool is_hugging_face(const std::string& path) {
   if (!PublishedConfig::is_beside(path)) return false;
   return PublishedConfig(PublishedConfig::beside(path)).text("model_type") == "resnet";
@@ -139,7 +139,7 @@ ModelConfig read_hugging_face(const std::string& path, const PublishedTensors& t
   return model;
 }
 
-// What timm makes of the same tensors by other arithmetic.
+// Refuses models of timm that compute otherwise with the same tensors.
 void refuse_other_resnets(const std::string& path) {
   if (!PublishedConfig::is_beside(path)) return;
   const PublishedConfig config(PublishedConfig::beside(path));

@@ -82,8 +82,8 @@ bool is_llama(const std::string& path) {
   return llama_at(path) != nullptr && !is_of_sentences(path);
 }
 
-// How many of the last positions a Mistral or a Phi-3 attends to; 0: all. null says all, nothing 4,096 of a
-// Mistral.
+// Returns the attention window of a Mistral or a Phi-3; 0: none. A null says there is none; a Mistral without
+// the key has 4,096.
 std::int64_t window_of(const PublishedConfig& config, const Kind& kind) {
   constexpr std::int64_t kUsual = 4096;
   const bool says = config.has(kWindow), says_all = config.json().contains(kWindow) && !says;
@@ -148,7 +148,7 @@ void read_nope(const PublishedConfig& config, ModelConfig& model) {
   config.expect(kRopeLayers, {nullptr, rope_layers(model.integer("layers"), every)});
 }
 
-// What the kinds do otherwise.
+// Reads the settings in which the kinds differ.
 void read_kind(const PublishedConfig& config, const Kind& kind, ModelConfig& model) {
   const bool has_biases = kind.attention_bias && config.flag(kAttentionBias, false);
   model.set("qkv_bias", &kind == &kQwen2 || has_biases);
@@ -235,7 +235,7 @@ void load_llama(const std::string& path, ModelMemory& memory) {
   load_published(tensors, kLayout, memory);
 }
 
-// What the model came with says of rotary positions: an object or null.
+// Returns the rotary settings that the model was imported with: an object or null.
 Json kept_rotary(const PublishedFacts& kept) {
   if (kept.files.empty() || !PublishedConfig::is_beside(kept.files)) return nullptr;
   const PublishedConfig config(PublishedConfig::beside(kept.files));
@@ -314,7 +314,7 @@ void add_kind(const ModelConfig& m, const Kind& kind, Json& written) {
   if (m.number("attention_scale") == 0) written["attention_multiplier"] = 1 / std::sqrt(width);
 }
 
-// What config.json says of both families.
+// Makes the keys of config.json that sentence models and language models share.
 Json sizes_of(const WeightSource& weights, const ModelConfig& m, const Kind& kind) {
   if (m.number("rope_magnitude") != 1 && !m.flag("rope_yarn")) {
     throw UsageError(
