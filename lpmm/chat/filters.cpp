@@ -130,7 +130,7 @@ Value first_or_last(Renderer& renderer, const std::string& name, const Value& va
 Value map(Renderer& renderer, const std::string& name, const Value& value, const Given& given) {
   std::vector<Value> out;
   if (!value.is_true()) {
-    // Of none there is nothing, too.
+    // An empty or undefined value gives an empty list.
   } else if (given.values.empty()) {
     const Bound bound(name, given, {"attribute", "default"});
     const Value path = bound.needed(0);

@@ -1,4 +1,4 @@
-// Runs the tree of a chat template. What it does, in what order and with what limits is that of jinja2's
+// Runs the tree of a chat template. Its effects, their order and its limits are those of jinja2's
 // ImmutableSandboxedEnvironment as transformers sets it up.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What the names of a running template stand for, and what it can call.
+// The values of the names in a running template, and the functions that it can call.
 #pragma once
 
 #include <memory>

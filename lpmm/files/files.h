@@ -12,7 +12,7 @@
 
 namespace lpmm {
 
-// What an error says, without the words that libraries put before it ("filesystem error:",
+// The text of an error without the words that libraries put before it ("filesystem error:",
 // "[json.exception...]").
 std::string error_text(const std::exception& error);
 
@@ -43,8 +43,8 @@ class File {
   void sync();
   // For this process alone, until it is closed; false where another one holds it.
   bool lock();
-  // Whether the path still leads to this file. Between its opening and its lock another process may have
-  // taken the name away.
+  // Returns true if the path still leads to this file. Between its opening and its lock another process may
+  // have taken the name away.
   bool has_name() const;
 
  private:

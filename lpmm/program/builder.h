@@ -68,8 +68,8 @@ class ProgramBuilder {
   // same bits. Batch norms and losses cannot be part of it.
   Value recompute(Value x, const std::function<Value(Value)>& block);
 
-  // The ops of block(), whose values do not change while a text grows: of inference's first call. What reads
-  // them must keep them in a cache.
+  // The ops of block(), whose values do not change while a text grows: of inference's first call. Ops that
+  // read them must keep them in a cache.
   Value once(const std::function<Value()>& block);
 
   // In memory of its own, or in a room that it shares.

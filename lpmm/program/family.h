@@ -53,8 +53,8 @@ struct Published {
   PublishedTokenizer tokenizer;                  // of models of text
   bool (*is_at)(const std::string& path);        // whether a file or folder holds a model of this family
   ModelConfig (*read)(const std::string& path);  // its model
-  // What an import is to say: what read() took for granted because the files do not say it, or what it leaves
-  // out; empty or null: nothing.
+  // Returns the message of an import: the assumptions of read() where the files say nothing, or what it
+  // leaves out; empty or null: there is none.
   std::string (*remark)(const std::string& path, const ModelConfig& model) = nullptr;
   void (*load)(const std::string& path, ModelMemory& memory);
   // Running statistics; null: the family has none.
@@ -76,8 +76,8 @@ struct Family {
   // Throws UsageError, with the reason, for weights that training must not start from; null: from any with
   // its tensors.
   void (*check_start)(const ModelConfig& config, const WeightSource& weights) = nullptr;
-  // What is in the names of tensors that a run draws anew where the weights that it starts from lack them or
-  // have them for other classes; empty: none.
+  // A part of the names of tensors that a run draws anew if the weights that it starts from lack them or have
+  // them for other classes; empty: there are none.
   std::string_view head = {};
   // The family whose weights it can start from as well, and what of them it leaves out: that one's own head.
   std::string_view starts_from = {}, other_head = {};
@@ -93,7 +93,7 @@ struct FamilyList {
   const Family& find(std::string_view model) const;
   // All settings of that model, as its name says or at their defaults.
   ModelConfig config(const std::string& model) const;
-  // What they read, each kind once.
+  // Returns the kinds of data that the families read, each once.
   std::vector<const TaskRow*> tasks() const;
 };
 

@@ -37,7 +37,7 @@ struct PreferenceLoss {
 struct ModelConfig {
   std::string name;
   const Family* family = nullptr;  // that the name is of
-  // What the data decides: the shape of images and their classes, or the length of sequences of tokens.
+  // Set by the data: the shape of images and their classes, or the length of sequences of tokens.
   int height = kImageSide, width = kImageSide, channels = kImageChannels, classes = kImageClasses;
   int length = 0;
   bool documents = false;  // a sequence holds several, kept apart, and the loss of some tokens does not count

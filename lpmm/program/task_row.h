@@ -38,7 +38,7 @@ struct TaskRow {
   void (*complete)(RunConfig& config, bool names_tokenizer) = nullptr;
   // Chooses a set for a name that leaves that open; null: no name does.
   void (*choose_set)(RunConfig& config) = nullptr;
-  // What reads the data where only its size matters and the configured tokenizer is not there, which it says
+  // Makes a tokenizer for data of which only the size matters if the configured one is not there; it says so
   // on standard error. Null, or returns null: nothing stands in.
   std::unique_ptr<Tokenizer> (*stand_in)(RunConfig& config) = nullptr;
 };

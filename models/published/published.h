@@ -54,7 +54,7 @@ bool has_published_tensors(const std::string& path, std::initializer_list<const 
 // The family whose published weights are at `path`. Throws RunError where none is known.
 const Family& published_family(const std::string& path);
 
-// How a family publishes its tensors: their names are ours, perhaps behind a prefix, or `parts` gives them.
+// The layout of a family's published tensors: names are ours, perhaps behind a prefix, or `parts` gives them.
 struct PublishedLayout {
   std::string_view model;                                     // "GPT-2", for messages
   std::string_view prefix = {};                               // that names may have

@@ -7,8 +7,8 @@
 
 namespace lpmm {
 
-// Passes on a text that comes in pieces, up to the first of some strings. What may be the beginning of one is
-// held back until it is known.
+// Passes on a text that comes in pieces, up to the first of some strings. A possible beginning of one is held
+// back until that is decided.
 class StopStrings {
  public:
   // Empty ones are left out.

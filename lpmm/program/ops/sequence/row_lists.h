@@ -28,7 +28,7 @@ struct RowCopies {
 kernels::RowGroups on_device(Device& device, const RowLists& host, std::int64_t count,
                              const RowCopies& copies);
 
-// Where the tokens of a batch lie, by token.
+// The rows of a batch that hold each token.
 class TokenRows {
  public:
   // In the room of these lists, whose rows they fill.

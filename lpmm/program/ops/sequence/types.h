@@ -1,4 +1,4 @@
-// Which sentence a token is of: Devlin et al. 2019.
+// Embeddings of the sentence that a token belongs to: Devlin et al. 2019.
 #pragma once
 
 #include <string>
