@@ -1,4 +1,4 @@
-// What translations are scored by.
+// BLEU, the score of translations.
 #pragma once
 
 #include <span>

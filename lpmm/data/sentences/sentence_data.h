@@ -48,7 +48,7 @@ class SentenceData : public DataSource {
   void check_types(int known) const;
   int classes() const { return classes_; }  // 1: a number, 0: there is nothing to tell
   Tells tells() const { return tells_; }
-  // How many words of a test example are told: the first ones, but for those without a token.
+  // Returns how many words of a test example are classified: the first ones, but for those without a token.
   std::int64_t told_words(std::int64_t example) const;
   int longest() const;  // that batches are filled up to
   std::int64_t bytes() const { return bytes_; }
@@ -64,7 +64,7 @@ class SentenceData : public DataSource {
     std::vector<std::int32_t> labels =
         {};  // the classes that it has, or that of each id, -1 where none is told
   };
-  // Of the first `counted` examples what is to be told.
+  // Fills a batch with examples, and with the answers of the first `counted` ones.
   void fill(const std::vector<const Example*>& examples, std::int64_t counted, int length, Batch& out) const;
   void add_answers(const Example& example, std::size_t place, Batch& out) const;
   struct Answers;

@@ -1,4 +1,4 @@
-// How a tokenizer.json turns tokens back into text, one token at a time.
+// The decoder of a tokenizer.json, which turns tokens back into text, one at a time.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What a tokenizer.json puts around a sentence, or around a pair of them: [CLS] A [SEP] B [SEP].
+// The tokens that a tokenizer.json puts around a sentence, or around a pair of them: [CLS] A [SEP] B [SEP].
 #pragma once
 
 #include <cstdint>
