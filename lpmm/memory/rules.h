@@ -78,7 +78,7 @@ class SettingKey {
   std::string_view text_;
 };
 
-// The settings that were given, by key; switches are 0 or 1. Those that were not have the rule's default.
+// The settings that were given, by key; switches are 0 or 1. Settings that were not have the rule's default.
 class GivenSettings {
  public:
   struct Given {

@@ -78,7 +78,7 @@ std::vector<StoredPart> parts_of(const ModelMemory& memory, Buffers& buffers) {
   return parts;
 }
 
-// What a file may hold besides: peaks, and states of tensors that are only looked at.
+// Names of entries that a file may hold besides: peaks, and states of tensors that are only looked at.
 std::set<std::string> left_out(const ModelMemory& memory) {
   std::set<std::string> names;
   for (int i = 0; i < memory.tensors(); ++i) names.insert(peaks_name(memory.info(i).name));

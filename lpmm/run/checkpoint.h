@@ -60,8 +60,8 @@ Json checkpoint_run(const std::string& path);
 std::string newest_checkpoint(const std::string& folder, bool clean = false);
 // The steps of the checkpoints below FOLDER, newest first.
 std::vector<std::int64_t> saved_steps(const std::string& folder);
-// What to do where the checkpoint at `path` is damaged: a sentence that names the newest older one beside it
-// that was read and is whole.
+// Advice for a damaged checkpoint at `path`: a sentence that names the newest older one beside it that was
+// read and is whole.
 std::string earlier_checkpoint(const std::string& path);
 // A path a user gives: a checkpoint, a checkpoints folder or a run's folder, however it is written; what is
 // returned ends with step_NNNNNNNN where the folder is called so. Throws UsageError.

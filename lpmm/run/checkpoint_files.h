@@ -71,7 +71,7 @@ Json histories_json(const ModelMemory& memory);
 // The histories of the tensors of `memory` that have one. Throws RunError where one is missing or invalid.
 std::vector<std::optional<GradientHistory>> histories_of(const Json& state, const ModelMemory& memory,
                                                          const std::string& path);
-// What state and metadata say, each part checked against the file.
+// Reads state and metadata, and checks each part against the file.
 CheckpointInfo info_of(const OpenedCheckpoint& opened, const std::string& path);
 
 }  // namespace lpmm

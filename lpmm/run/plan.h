@@ -1,4 +1,4 @@
-// What a run will take, known before it starts: the program is built, not run.
+// The resources that a run will take, known before it starts: the program is built, not run.
 #pragma once
 
 #include <array>

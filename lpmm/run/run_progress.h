@@ -1,4 +1,4 @@
-// What a run knows besides its model memory and saves beside it: where it is and what it has counted.
+// The state of a run besides its model memory, saved beside it: its place in the data and its counts.
 #pragma once
 
 #include <array>
@@ -37,7 +37,7 @@ struct Meter {
 };
 
 inline constexpr std::size_t kWatchedLosses = 128;
-// What the watch (lpmm/run/watch/) goes by: the same after a stop.
+// The state of the watch (lpmm/run/watch/), which goes on unchanged after a stop.
 struct WatchState {
   std::vector<double> losses;  // the last ones, oldest first
   // The last step of each kind of spike (SpikeKind); what follows soon is the same one.
@@ -71,7 +71,7 @@ inline bool tracks_best(const RunConfig& config) {
   return config.checkpoint.keep_best || config.train.patience > 0;
 }
 
-// What a run's bits depend on besides its config.
+// The parts of program and machine that a run's bits depend on, besides its config.
 Json computed_by(const Device& device);
 // A sentence where a checkpoint was computed by something else; empty where it was not.
 std::string change_of_machine(const Json& saved, const Device& device);

@@ -205,8 +205,8 @@ std::string Run::begin() {
   return initial.checkpoint;
 }
 
-// Fills the memory and the state. What the run reads is compared before: where that has changed, the
-// checkpoint is as good as it was.
+// Fills the memory and the state. The data is compared first: if it has changed, the checkpoint is not to
+// blame.
 Json Run::load(const std::string& checkpoint) {
   try {
     const Json run = checkpoint_run(checkpoint);

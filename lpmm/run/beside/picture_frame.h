@@ -1,4 +1,4 @@
-// How pictures are cut to the squares that a model reads, as the files beside it say.
+// The cut of pictures to the squares that a model reads, as the files beside it describe it.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace lpmm {
 
-// What published models mostly read where no file says it: ImageNet's squares, as torchvision cuts them.
+// The usual frame of published models, where no file says it: ImageNet's squares, as torchvision cuts them.
 inline constexpr PictureFrame kUsualFrame = {224, 256};
 
 // As a folder's preprocessor_config.json says it, else timm's config.json; of side 0 where neither does.

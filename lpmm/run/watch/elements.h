@@ -1,4 +1,4 @@
-// Which elements of the tensors rose furthest above their peaks (kernels/peaks.h) in some steps.
+// The elements of the tensors that rose furthest above their peaks (kernels/peaks.h) in some steps.
 #pragma once
 
 #include <cstdint>
