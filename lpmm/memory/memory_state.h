@@ -110,7 +110,7 @@ struct MemoryState {
   bool stepping = false, failed = false, broken = false;
   bool agreed = false;  // in the step under way, all ranks on whether it failed
   std::string failure;
-  // Of the step under way, for each update: true if all that it made could be stored, and its tensor.
+  // For each update of the step under way: true if all that it made could be stored, and its tensor.
   std::vector<std::pair<const bool*, int>> pending;
   std::vector<kernels::Fold> waiting;  // the same
   double learning_rate = 0;            // the same

@@ -238,7 +238,7 @@ std::vector<std::vector<std::int32_t>> beam_search(const Model& model, const Mod
 std::int64_t beam_search_bytes(const Model& model, ValueType compute, Device& device,
                                std::span<const int> lengths, std::span<const int> sources,
                                const BeamOptions& options, int context, int vocabulary) {
-  // Of batches of one shape, only the one with the longest possible translation is counted.
+  // Only the batch of each shape with the longest possible translation counts: it takes the most.
   std::map<std::pair<int, int>, int> longest;
   for (const Together& t : together(lengths, sources, options)) {
     int& source = longest[{t.length, static_cast<int>(t.which.size())}];
