@@ -260,7 +260,7 @@ void check(const ModelConfig& c) {
   check_kind(c);
 }
 
-// As published: their config.json.
+// The sizes that the publisher's config.json has.
 NamedModel size(std::string_view name, std::int64_t layers, std::int64_t heads, std::int64_t kv_heads,
                 std::int64_t width, std::int64_t hidden, std::int64_t context, std::int64_t vocabulary,
                 double theta, std::vector<std::pair<std::string_view, SettingValue>> more = {}) {

@@ -13,7 +13,7 @@ bool is_space(char32_t code);  // Python's isspace()
 std::size_t count_characters(std::string_view text);
 // Returns the offset of each character, and of the end.
 std::vector<std::size_t> character_places(std::string_view text);
-// Without characters of `set` at the ends; nothing: without white space.
+// Strips characters of `set` from the ends; without a set, white space.
 std::string_view stripped(std::string_view text, bool left, bool right,
                           std::optional<std::string_view> set = {});
 // Each character by itself, as Unicode's simple mapping has it, and ß as SS.

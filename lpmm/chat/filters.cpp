@@ -187,7 +187,7 @@ Value reverse(Renderer& renderer, const std::string& name, const Value& value, c
   return renderer.charged(std::move(text));
 }
 
-// In order of a key that each has, found once.
+// Sorts by the key of each, which is found once.
 std::vector<Value> sorted(Renderer& renderer, std::vector<Value> all, std::vector<Value> keys,
                           bool reversed) {
   std::vector<std::size_t> order(all.size());

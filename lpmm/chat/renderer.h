@@ -95,7 +95,7 @@ class Renderer {
   void write(const Value& value);
   template <class Run>
   std::string captured(const Run& run);
-  // In a scope of its own, whose names are set first.
+  // Runs in a scope of its own, whose names are set first.
   template <class Run>
   Next within(const std::shared_ptr<Scope>& around, const Run& run);
   Value filtered(const Node& filter, Value operand);

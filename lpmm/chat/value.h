@@ -105,7 +105,7 @@ struct List {
 };
 Value make_list(std::vector<Value> items, List::Kind kind = List::kList);
 
-// In the order in which names came. Names are texts, or numbers, booleans and none.
+// Names keep the order in which they came. They are texts, or numbers, booleans and none.
 struct Dict {
   using Items = std::vector<std::pair<Value, Value>>;
   explicit Dict(Items items);  // of a name that comes twice the last counts; throws Problem as List does

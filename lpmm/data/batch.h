@@ -35,8 +35,8 @@ struct Batch {
   // Documents of which one is preferred to the other, in rows of all sequences. Where there are some, the
   // loss and step_labels are of them, not of tokens.
   std::vector<kernels::PreferencePair> preferences;
-  // In place of labels: (count), of a model that tells a number, or (count, classes), 1 for each class that
-  // an example has.
+  // Used in place of labels: (count) for a model that predicts a number, or (count, classes), 1 for each
+  // class that an example has.
   std::vector<float> targets;
 };
 

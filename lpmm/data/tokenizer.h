@@ -36,9 +36,9 @@ class Tokenizer {
 
   // Ids are 0 to vocabulary() - 1.
   std::int64_t vocabulary() const { return vocabulary_; }
-  // For a model that has rows for so many tokens only: the rest, which must all be added ones, are left out,
-  // and encode() refuses a text that has one. Before others use it. Returns the first few, for a message;
-  // empty, and nothing is left out: there is a row for each, or other tokens lack one too.
+  // Fits a model that has rows for so many tokens only: the rest, which must all be added ones, are left out,
+  // and encode() refuses a text that has one. Call it before others use the tokenizer. Returns the first few,
+  // for a message; empty, and nothing is left out: there is a row for each, or other tokens lack one too.
   std::string fit(std::int64_t rows);
   // Throws UsageError naming the byte offset of what is not UTF-8 (bytes takes all) or has no id. `progress`
   // counts bytes.

@@ -41,7 +41,7 @@ class File {
   void overwrite(std::uint64_t offset, std::span<const std::byte> bytes);
   void truncate(std::uint64_t size);
   void sync();
-  // For this process alone, until it is closed; false where another one holds it.
+  // Locks the file for this process alone, until it is closed; false if another one holds it.
   bool lock();
   // Returns true if the path still leads to this file. Between its opening and its lock another process may
   // have taken the name away.
@@ -54,7 +54,7 @@ class File {
 
 // A file that gets its name when it is whole. Until keep() it is written beside it under a name of its own,
 // and removed where keep() is not reached; only a process that is killed leaves it. It keeps the mode of the
-// file it replaces. What is no ordinary file (a device, a pipe, a link that leads nowhere) is written in
+// file it replaces. Anything but an ordinary file (a device, a pipe, a link that leads nowhere) is written in
 // place. Its writer holds a lock on it, so that leftovers can be told from what is being written.
 class NewFile {
  public:

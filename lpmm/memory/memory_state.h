@@ -63,8 +63,8 @@ struct MemoryState {
     bool frozen = false;
     bool folds_into_momentum = false;
     bool at_once = false;  // gradients of it are applied at once
-    // In the step under way: whether a gradient was folded, and the elements that took their last gradient,
-    // so that they were updated by it or their squares are in the norm that is clipped to.
+    // State of the step under way: a gradient was folded; the elements that took their last gradient, so that
+    // they were updated by it or their squares are in the norm that is clipped to.
     bool folded = false;
     Ranges finished;
     // The accumulator is that of the first slot here; states are of the elements that are owned here.
@@ -140,7 +140,7 @@ struct MemoryState {
   void fold_waiting();
   void look_at_results();
   void agree();  // on whether the step failed
-  // By what is in the accumulator and for the whole tensor; `found`: room for what is counted, or null.
+  // Makes the update of the whole tensor from its accumulator; `found`: room for counts, or null.
   kernels::TensorUpdate update_of(int tensor, double clip, TensorStats* found);
   void apply(int tensor, std::int64_t first, const kernels::Values& gradient);
   void check_finished() const;

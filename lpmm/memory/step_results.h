@@ -100,7 +100,7 @@ class UpdateWatch {
     update.watched = look.stats;
     if (kernels::is_orthogonal(update.rule)) look_at_gradient(update, look);
   }
-  // Once the device is synchronized.
+  // Reads the results, once the device is synchronized.
   std::vector<Seen> read() const {
     std::vector<Seen> seen;
     for (const Look& look : looks_) {

@@ -21,12 +21,12 @@ namespace lpmm {
 // Integer settings that every family which reads tokens has (TaskRow::has_tokens): positions a model has, and
 // tokens it knows (0: as many as the data's tokenizer has).
 inline constexpr std::string_view kContext = "context", kVocabulary = "vocabulary";
-// For families that read sentences and tell them apart: the number of sentences that a token may belong to.
+// The number of sentences that a token may belong to, for families that tell sentences apart.
 inline constexpr std::string_view kTypes = "types";
 // Flags of families that read sentences and have heads of these kinds, as the data asks for them: any number
 // of the classes for each example; a class for each word.
 inline constexpr std::string_view kMultiLabel = "multi_label", kOfWords = "of_words";
-// For pairs: the token that both sides end with, and the token that the target begins with (-1: the
+// For families of pairs: the token that both sides end with, and the one that the target begins with (-1: the
 // tokenizer's).
 inline constexpr std::string_view kEnd = "end_token", kStart = "start_token";
 
@@ -100,9 +100,9 @@ struct FamilyList {
 inline const TaskRow& task_of(const ModelConfig& config) {
   return *config.family->reads;
 }
-// With the name's own sizes where 0 asks for them, and sequences as long as the context where none is said.
+// Fills in the name's own sizes where 0 asks for them, and the context as the length where none is given.
 ModelConfig complete(const ModelConfig& config);
-// Throws UsageError for sizes that the model cannot have. With `gathers`, for updates without an accumulator:
+// Throws UsageError for sizes that the model cannot have. `gathers` is for updates without an accumulator:
 // ProgramBuilder::gather_gradients.
 std::unique_ptr<Model> make_model(const ModelConfig& config, bool gathers = false);
 // The lengths that sentences of at most `longest` tokens are filled up to, ascending.

@@ -1,4 +1,4 @@
-// From the list of ops to a program: what backward replays, when values live, one arena for all.
+// Makes a program from the list of ops: what backward replays, when values live, one arena for all.
 #include <fmt/format.h>
 
 #include <algorithm>

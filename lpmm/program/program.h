@@ -127,10 +127,10 @@ class Model {
   // length.
   virtual std::unique_ptr<Program> build(int batch, ValueType compute, Device& device,
                                          int longest = 0) const = 0;
-  // For `length` tokens per call. Throws UsageError for a model that does not read tokens.
+  // Builds a program for `length` tokens per call. Throws UsageError for a model that does not read tokens.
   virtual std::unique_ptr<Program> build_inference(int length, ValueType compute, Device& device) const;
-  // For a model of pairs: one token of each of `sequences` per call, with sources padded to `length`. Throws
-  // UsageError for another model.
+  // Builds one for a model of pairs: one token of each of `sequences` per call, sources padded to `length`.
+  // Throws UsageError for another model.
   virtual std::unique_ptr<Program> build_decoder(int sequences, int length, ValueType compute,
                                                  Device& device) const;
 };

@@ -261,9 +261,9 @@ class Updates {
 
 // accumulator += scale * gradient, from an element on. `number` counts the gradients of a tensor in a step;
 // the first finds the accumulator empty. Returns by how much this raises the sum of squares, or NaN where
-// something is not finite and the sum is lost. What is stored has a rounding error of mean 0, which the
-// square of the stored sum has too, and makes too large. The gradient does not know that error. So what a sum
-// gains from a gradient, before it is rounded, is right on average, and so is the sum of the gains.
+// something is not finite and the sum is lost. The stored sum has a rounding error of mean 0, which makes its
+// square too large on average. The gradient does not know that error. So the gain from a gradient, before it
+// is rounded, is right on average, and so is the sum of the gains.
 double fold(const Plan& plan, Address codes, Address steps, std::int64_t first, std::int64_t count,
             Address gradient, bool is_bf16, double scale, std::uint64_t seed, std::uint32_t ordinal,
             std::uint32_t step, std::uint32_t number) {

@@ -1,6 +1,6 @@
 // The two files of a checkpoint as they lie on disk (format: checkpoint.h): which tensors stand for what, the
-// sealed state.json, and the checks of both. For those who write and read checkpoints; others take
-// checkpoint.h and stored_weights.h.
+// sealed state.json, and the checks of both. It is for code that writes and reads checkpoints; other code
+// takes checkpoint.h and stored_weights.h.
 #pragma once
 
 #include <cstddef>

@@ -34,8 +34,8 @@ struct Plan {
 };
 
 // Builds the program of `model`, which is that of setup.config.model, for the device and adds up; allocates
-// next to nothing. Without a device: for the one that the config names. For one of so many ranks, what it has
-// for itself alone.
+// next to nothing. Without a device it is for the one that the config names. With several ranks it counts the
+// memory of one of them.
 Plan make_plan(const Setup& setup, const Model& model, Device& device, int ranks = 1, int rank = 0);
 Plan make_plan(const Setup& setup, const Model& model);
 

@@ -76,7 +76,7 @@ Json computed_by(const Device& device);
 // A sentence where a checkpoint was computed by something else; empty where it was not.
 std::string change_of_machine(const Json& saved, const Device& device);
 
-// With epoch and index, for readers of state.json.
+// Adds epoch and index, for readers of state.json.
 Json state_json(const RunProgress& state, const RunConfig& config, std::int64_t steps_per_epoch,
                 const Device& device);
 // Throws RunError naming the checkpoint at `path` for what state_json() did not say for this run.

@@ -12,8 +12,8 @@
 namespace lpmm {
 
 // "README.md, config.json: some_key": files in the folder of the weights at `path`, and keys of their
-// config.json, that are not used; empty: all are. Of a folder that holds other files beside named weights,
-// only those that its publisher would put there.
+// config.json, that are not used; empty: all are. If a folder holds other files beside named weights, it
+// lists only those that its publisher would put there.
 std::string unused_beside(const std::string& path, const Published& published);
 
 // Rates of dropout above 0 of config.json, or that its library takes where that has none; training here does

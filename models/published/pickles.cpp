@@ -30,7 +30,7 @@ bool is_pickle_name(const fs::path& path) {
                          : "safetensors.torch.save_file(model.state_dict(), \"model.safetensors\")"));
 }
 
-// As a zip file, or as the older ones; safetensors may too.
+// Returns true for a zip file or an older pickle; a file of safetensors may look like one too.
 bool begins_as_pickle(const std::string& path) {
   constexpr std::string_view kZip = "PK\x03\x04", kOld = "\x80\x02";
   try {

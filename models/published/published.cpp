@@ -152,7 +152,7 @@ PublishedTensors::Place expect(const PublishedTensors& tensors, const PublishedL
   return place;
 }
 
-// In that shape.
+// Finds a tensor that must have that shape.
 PublishedTensors::Place expect(const PublishedTensors& tensors, const PublishedLayout& layout,
                                const std::string& name, const std::vector<std::int64_t>& shape) {
   const PublishedTensors::Place place = expect(tensors, layout, name);
@@ -430,7 +430,7 @@ void save_published(const WeightSource& weights, const PublishedLayout& layout, 
   make_folder(folder);
   const Metadata metadata = {{"format", "pt"}};
   Json map = Json::object();
-  // Without an index no shards are a model: it goes first and comes last, so that none is of two exports.
+  // Shards without an index are no model: it is removed first and written last, so that exports do not mix.
   fs::remove(fs::path(folder) / kIndex);
   for (std::size_t i = 0; i < shards.size(); ++i) {
     const std::string name =

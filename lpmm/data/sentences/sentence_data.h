@@ -31,9 +31,9 @@ class SentenceData : public DataSource {
   std::int64_t test_examples() const override { return std::ssize(test_); }
   std::int64_t labels() const override { return 1; }
   std::int64_t test_items() const override;
-  // By the set's metrics, with classes by their largest logit, several by those above 0; of words by the
-  // logits of those that batches have labels for. Sentences apart: correlations of the cosines of the two
-  // with the scores.
+  // Scores by the set's metrics: a class by the largest logit, several classes by those above 0, and words by
+  // the logits of the words that batches have labels for. Sentences apart: correlations of the cosines of the
+  // two with the scores.
   Scores score(std::span<const float> outputs) const override;
   bool has_scores() const override { return !test_.empty(); }
   void make_batch(const BatchPlan& plan, std::int64_t epoch, std::int64_t index, int microbatch,

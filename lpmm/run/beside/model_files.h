@@ -38,8 +38,8 @@ void take_from_model(Setup& setup, const std::string& checkpoint);
 std::shared_ptr<const ImageData> fit_images(const Setup& setup, ImageData data);
 
 // Makes the files that a run keeps: `fill` writes them into a folder beside, which gets its name when it is
-// whole. What is there already may be of a beginning that was killed, with files of the same names: it is
-// replaced. Throws UsageError for anything else, and leaves that as it is.
+// whole. Files that are there already may be left of a start that was killed: if their names are the same,
+// they are replaced. Throws UsageError for anything else, and leaves that as it is.
 void make_model_files(const std::filesystem::path& run,
                       const std::function<void(const std::filesystem::path& folder)>& fill);
 // For a run that begins: the files of the checkpoint that it starts from (empty: none) go on with it, and

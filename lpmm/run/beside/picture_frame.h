@@ -10,8 +10,8 @@ namespace lpmm {
 // The usual frame of published models, where no file says it: ImageNet's squares, as torchvision cuts them.
 inline constexpr PictureFrame kUsualFrame = {224, 256};
 
-// As a folder's preprocessor_config.json says it, else timm's config.json; of side 0 where neither does.
-// Throws RunError naming file and key.
+// Reads it from a folder's preprocessor_config.json, else from timm's config.json; of side 0 if neither has
+// it. Throws RunError naming file and key.
 PictureFrame read_frame(const std::string& folder);
 
 // Writes how the pictures of `data` were cut into the preprocessor_config.json of that folder, where its

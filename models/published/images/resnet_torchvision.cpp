@@ -91,7 +91,7 @@ std::string remark_on_resnet(const std::string& path, const ModelConfig&) {
   return lacks_head(PublishedTensors(path)) ? kNoHead : "";
 }
 
-// By its own name, where it has one.
+// Gives the model its own name, if there is one for its sizes.
 void name_resnet(ModelConfig& model) {
   for (const NamedModel& named : model.family->models) {
     const ModelConfig other = complete(families().config(std::string(named.name)));

@@ -68,7 +68,7 @@ constexpr PublishedLayout kHuggingFace{
     .type = "vit"};
 constexpr double kTimmsEpsilon = 1e-6;
 
-// By which other ViTs are known.
+// The tensors by which other ViTs are known.
 struct OtherVit {
   const char* tensor;
   std::string_view has;

@@ -20,7 +20,7 @@ struct Kind {
   PublishedLayout layout;                // its prefix is that of files saved with a head
   std::string_view classes;              // the weight that tells classes
   std::string_view encoder, classifier;  // architectures
-  // In config.json.
+  // The names of keys in config.json.
   std::string_view layers = "num_hidden_layers", heads = "num_attention_heads", width = "hidden_size",
                    mlp_width = "intermediate_size", activation = "hidden_act";
 };

@@ -9,8 +9,8 @@ namespace lpmm {
 
 // Lists the layers' types: all but every `every`th have a window; 0: all have one.
 Json layer_types(std::int64_t layers, std::int64_t every);
-// With the rotary positions of layers with a window apart from those of the others, as transformers wrote
-// them before version 5.
+// Returns it with the rotary base of layers with a window under a key of its own, as transformers wrote it
+// before version 5.
 PublishedConfig with_flat_rotary(const PublishedConfig& config);
 // Sets all but what a Llama has too. Throws RunError for caps on logits, attention to what comes later, and
 // layers whose windows follow no pattern.

@@ -71,7 +71,7 @@ const Kind* llama_at(const std::string& path) {
   return at == std::end(kKinds) ? nullptr : *at;
 }
 
-// With a head that tells something of a text, or with what says how its vector is made.
+// Returns true if it has a head for classes, or files that say how the vector of a text is made.
 bool is_of_sentences(const std::string& path) {
   std::error_code error;
   return llama_at(path) != nullptr &&
@@ -136,7 +136,7 @@ void read_rotary(const PublishedConfig& config, ModelConfig& model) {
   model.set("rope_magnitude", yarn_magnitude(rope, model.number("rope_factor")));
 }
 
-// For each layer, 1 if it has rotary positions and 0 if not, in spite of what the list is called.
+// Lists for each layer 1 if it has rotary positions and 0 if not, in spite of the list's name.
 Json rope_layers(std::int64_t layers, std::int64_t nope_every) {
   Json has_rope = Json::array();
   for (std::int64_t i = 1; i <= layers; ++i) has_rope.push_back(i % nope_every == 0 ? 0 : 1);

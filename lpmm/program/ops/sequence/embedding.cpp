@@ -145,8 +145,8 @@ class EmbeddingOp : public Op {
     }
   }
 
-  // By windows of the tensor: rows that share a block are always in one fold. Rows that no token touches add
-  // 0, which changes no code of an accumulator. A momentum that gradients are accumulated in is rounded
+  // Folds windows of the tensor: rows that share a block are always in one fold. Rows that no token touches
+  // add 0, which changes no code of an accumulator. A momentum that gradients are accumulated in is rounded
   // there, without bias, where its block's step is chosen anew.
   void fold_touched(RunState& run, const TokenRows& tokens, float* range) const {
     const kernels::RoleView accumulator = run.memory.view(tokens_.tensor, Role::kAccumulator);
