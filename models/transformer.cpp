@@ -27,7 +27,7 @@ constexpr const char* kEmbedding = "model.shared";
 struct Layer {
   ProgramBuilder& b;
   const ModelConfig& c;
-  std::string name;  // what its tensors begin with
+  std::string name;  // the prefix of its tensors
   int width = c.integer("embedding"), heads = c.integer("heads");
 
   Value project(const std::vector<std::string>& names, Value x, int outputs) const {

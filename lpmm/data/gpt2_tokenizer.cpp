@@ -135,7 +135,7 @@ std::size_t Gpt2Tokenizer::encode_from(std::string_view text, std::size_t first,
   struct Place {
     std::size_t begin, end;
   };
-  std::unordered_map<std::string_view, Place> known;  // where in `ids` those of a word are
+  std::unordered_map<std::string_view, Place> known;  // the place in `ids` of a word's ids
   Work work;
   std::size_t at = first;
   while (at < std::min(until, text.size())) {

@@ -24,7 +24,7 @@ struct TextOptions {
   int words = 0;                  // of words: how many in all; 0: every one
   double validation_share = 0.1;  // 1: nothing to train on; 0: nothing to test on
   int length = 0;                 // tokens of a sequence
-  std::string test_path;          // what to test on, found as `path` is; empty: a part of `path`
+  std::string test_path;          // the text to test on, found as `path` is; empty: a part of `path`
   bool blocks = false;            // text: an epoch has each block of `length` tokens once
   std::string columns;            // sentences: which columns of a table to read; empty: those of usual names
   std::string labels_between;     // sentences: what stands between several labels of one; empty: it has one

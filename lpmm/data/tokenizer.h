@@ -125,7 +125,7 @@ std::size_t gpt2_word_end(std::string_view text, std::size_t at);
 // no character becomes one U+FFFD, as Unicode recommends.
 class Utf8Stream {
  public:
-  std::string push(std::string_view bytes);  // what is complete; at most 3 bytes are held back
+  std::string push(std::string_view bytes);  // the complete characters; at most 3 bytes are held back
   std::string finish();                      // U+FFFD where bytes were held back; ready for another text
 
  private:

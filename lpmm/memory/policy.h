@@ -48,7 +48,7 @@ std::string to_string(Role role, const Spec& spec);
 
 struct PolicyOverride {
   std::string pattern;                   // shell pattern on the tensor's name: * and ?
-  RoleArray<std::optional<Spec>> specs;  // what it changes
+  RoleArray<std::optional<Spec>> specs;  // the specs that it changes
   bool exempt = false;                   // or: all roles fp32
 };
 

@@ -32,7 +32,7 @@ TensorPlan plan_tensor(const Policy& policy, const OptimizerConfig& config, cons
 // Leaves of each tensor's states what a rank owns.
 void keep_own(std::span<TensorPlan> plans, const Shares& shares, int rank);
 
-inline constexpr int kMostMicrobatches = (1 << 14) - 1;  // what the noise stream holds, and the update
+inline constexpr int kMostMicrobatches = (1 << 14) - 1;  // the noise stream has room for these and the update
 // Returns true if its momentum can take gradients before the update: SGD's and Muon's, without Nesterov and
 // clipping, which need the gradient by itself and its norm.
 bool can_accumulate(const OptimizerConfig& config);

@@ -13,7 +13,7 @@
 namespace lpmm {
 namespace {
 
-constexpr int kMostContributions = 1 << 14;  // what the noise stream holds
+constexpr int kMostContributions = 1 << 14;  // the noise stream has room for these
 
 // The microbatches of a share, of `all`; with slots that of this rank.
 Share checked_share(Share share, int all, const Slots* slots, std::uint32_t step) {

@@ -42,16 +42,16 @@ struct PublishedTokenizer {
   struct FileNames {
     std::string_view ours, theirs;
   };
-  std::string_view name;  // what data.tokenizer calls it
+  std::string_view name;  // its name in data.tokenizer
   std::array<FileNames, 2> files;
 };
 
 // Weights as others publish them. All throw RunError naming file and tensor for what does not fit.
 struct Published {
   std::string_view by;                           // whose layout it is: a library
-  std::string_view kinds;                        // what that library calls such models, for messages
+  std::string_view kinds;                        // that library's name for such models, for messages
   PublishedTokenizer tokenizer;                  // of models of text
-  bool (*is_at)(const std::string& path);        // whether a file or folder holds a model of this family
+  bool (*is_at)(const std::string& path);        // true: the path holds a model of this family
   ModelConfig (*read)(const std::string& path);  // its model
   // Returns the message of an import: the assumptions of read() where the files say nothing, or what it
   // leaves out; empty or null: there is none.

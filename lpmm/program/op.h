@@ -65,7 +65,7 @@ class Op {
   virtual std::int64_t workspace_bytes() const { return 0; }
   virtual std::int64_t host_workspace_bytes() const {
     return 0;
-  }  // what the host writes and the device reads
+  }  // memory that the host writes and the device reads
   virtual std::int64_t cache_bytes(std::int64_t /*positions*/) const { return 0; }  // Program::cache_bytes
   // The largest piece of a parameter or of its gradient that exists in fp32 at once.
   virtual std::int64_t transient_bytes() const { return 0; }

@@ -17,7 +17,7 @@ struct DataRequest;
 struct RunConfig;
 
 struct TaskRow {
-  std::string_view reads;              // what its models read, for messages
+  std::string_view reads;              // the data that its models read, for messages
   std::string_view by_path;            // the name of the set that data.path leads to
   std::string_view also_by_path = {};  // another such set, which a configuration must name
   // Models read sequences of tokens: their families have the settings kContext and kVocabulary.

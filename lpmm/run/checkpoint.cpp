@@ -198,7 +198,7 @@ void write_checkpoint(const std::string& folder, const std::string& name, std::i
     file.write(std::as_bytes(std::span(text)));
     file.sync();
     sync_folder(temporary);
-    inspect_checkpoint(temporary);  // what no reader would take does not become a checkpoint
+    inspect_checkpoint(temporary);  // files that no reader would take must not become a checkpoint
     fs::rename(temporary, fs::path(folder) / name);
     sync_folder(folder);
   } catch (...) {

@@ -23,14 +23,14 @@ struct FamilyList;
 enum class TensorRecords { kLast, kAll };
 
 inline constexpr const char* kDrawnSet = "drawn";     // images that the program draws
-inline constexpr std::string_view kAutoSet = "auto";  // what the machine has
+inline constexpr std::string_view kAutoSet = "auto";  // cifar10 if its files are there, else drawn
 inline constexpr std::string_view kConversationSet = "conversations";
 
 // Keys of [data] that only conversations have.
 struct ConversationKeys {
   std::string chat_template;     // template: how a conversation becomes a text; empty: as train.init has it
   std::string loss = "answers";  // the tokens that are learnt: of "answers", of "all", of the "last" one
-  std::string too_long = "cut";  // what becomes of more tokens than data.length: "cut", "drop" or "split"
+  std::string too_long = "cut";  // the treatment of more tokens than data.length: "cut", "drop" or "split"
   bool skip_broken = false;      // go on after a line that cannot be read
 
   bool operator==(const ConversationKeys&) const = default;

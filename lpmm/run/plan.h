@@ -26,9 +26,9 @@ struct Plan {
   std::int64_t data_bytes = 0;               // data set and prepared batches
   std::int64_t overhead_bytes = 0;           // code and tables of libraries, stacks of threads
   std::int64_t translation_bytes = 0;        // of pairs that are scored by BLEU: what beams take
-  std::int64_t watch_bytes = 0;              // what the watch keeps of its last steps
+  std::int64_t watch_bytes = 0;              // of the watch's records of the last steps
   std::int64_t peak_bytes = 0;  // of the resident memory of the whole process, program and libraries included
-  std::int64_t needed_bytes = 0;  // what it has yet to take: a text is in memory already
+  std::int64_t needed_bytes = 0;  // yet to be taken: a text is in memory already
   std::int64_t device_bytes = 0;  // of the device, where it has memory of its own; not of the peak
   SentBytes sent;                 // to other ranks in a step
 };

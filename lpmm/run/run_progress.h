@@ -58,7 +58,7 @@ struct RunProgress {
   Meter epoch, window;  // since the epoch began, since the last step record
   RoleArray<std::int64_t> increments = {}, underflows = {};
   std::optional<Meter> test;  // the last evaluation
-  DataSource::Scores scores;  // what it was scored by besides
+  DataSource::Scores scores;  // the other scores of it
   BestTest best;              // kept up where tracks_best() says so
   double train_seconds = 0;
   std::int64_t items = 0;  // images or tokens trained on

@@ -81,7 +81,7 @@ struct InitialParameters {
   std::string checkpoint;          // empty: all are drawn
   std::vector<std::string> drawn;  // else: which tensors
   std::string reason = {};         // of that, where classes have other names
-  Json run = {};                   // what the checkpoint says of its run
+  Json run = {};                   // the checkpoint's record of its run
 };
 InitialParameters set_initial_parameters(const RunConfig& config, const Model& model, ModelMemory& memory,
                                          Buffers& buffers, const std::vector<std::string>& class_names = {},

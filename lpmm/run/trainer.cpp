@@ -108,7 +108,7 @@ class Run {
   const Setup& setup_;
   const Model& model_;
   Json tokens_;      // that begin and end a text, as it started with them
-  const Json text_;  // which one it is; null where a checkpoint does not keep that
+  const Json text_;  // the identity of its data; null if checkpoints keep none
   const RunConfig& config_;
   const RunFolder& folder_;
   const Plan& plan_;

@@ -10,7 +10,7 @@
 namespace lpmm {
 
 struct ReadFacts : PublishedFacts {
-  std::string left_out;  // what is no token of the model, for a message; empty: nothing
+  std::string left_out;  // ids that are no tokens of the model, for a message; empty: none
 };
 // The facts of published weights at `path`, which are that model's: tokens of generation_config.json, else of
 // config.json; class names of config.json, as transformers writes them (id2label, but for LABEL_0, LABEL_1,

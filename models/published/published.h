@@ -59,7 +59,7 @@ struct PublishedLayout {
   std::string_view model;                                     // "GPT-2", for messages
   std::string_view prefix = {};                               // that names may have
   bool (*is_transposed)(std::string_view name) = nullptr;     // matrices that are stored (inputs, outputs)
-  bool (*is_left_out)(std::string_view name) = nullptr;       // what there may be besides the model's tensors
+  bool (*is_left_out)(std::string_view name) = nullptr;       // tensors that there may be besides the model's
   bool (*is_behind_prefix)(std::string_view name) = nullptr;  // names that are written with the prefix
   bool (*is_row)(std::string_view name) = nullptr;            // vectors that are stored (1, n)
   // The names of one of ours, where they are others: several hold its rows one after the other. The functions

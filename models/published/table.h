@@ -30,10 +30,10 @@ struct FileRow {
 
 struct KeyRow {
   std::string_view key;    // of config.json; "a.b" is the key b of the object a; * stands for any text
-  std::string_view types;  // which models have it, with spaces between; empty: all
+  std::string_view types;  // the models that have it, with spaces between; empty: all
   Use use;
   std::string_view means;
-  std::string_view absent = {};  // what its library takes where the key is absent, as JSON, if that matters
+  std::string_view absent = {};  // its library's default for an absent key, as JSON, if that matters
 };
 
 struct Publisher {

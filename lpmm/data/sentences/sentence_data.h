@@ -53,7 +53,7 @@ class SentenceData : public DataSource {
   int longest() const;  // that batches are filled up to
   std::int64_t bytes() const { return bytes_; }
   std::int64_t loading_bytes() const { return loading_bytes_; }  // of memory, while it was read
-  std::int64_t cut() const { return cut_; }  // how many examples were longer than the longest length
+  std::int64_t cut() const { return cut_; }  // the examples that were longer than the longest length
   std::uint32_t checksum() const;            // of the training examples and their answers
 
  private:

@@ -31,7 +31,7 @@ class Shares {
   struct Piece {
     int tensor = 0;
     std::int64_t first = 0, count = 0;
-    std::int64_t room = 0;  // where its sum lies, in fp32 values of the round's room
+    std::int64_t room = 0;  // the place of its sum, in fp32 values of the round's room
   };
   // The pieces that are summed at once, by quanta, and those that can be updated after it. Sums stay for the
   // rounds after where a tensor that cannot be cut has more than a round.

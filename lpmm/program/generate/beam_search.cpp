@@ -78,7 +78,7 @@ std::vector<Beams::Candidate> Beams::candidates(std::span<const float> logits) c
                                : vocabulary;
   const auto is_before = [](const Candidate& a, const Candidate& b) { return a.score > b.score; };
   std::vector<Candidate> best;                            // a heap whose first is the worst
-  float floor = -std::numeric_limits<float>::infinity();  // what a score must be above, to be one of them
+  float floor = -std::numeric_limits<float>::infinity();  // a score must be above it to be one of them
   const auto take = [&](const Candidate& c) {
     if (best.size() == most) {
       std::ranges::pop_heap(best, is_before);

@@ -13,8 +13,8 @@ class StopStrings {
  public:
   // Empty ones are left out.
   explicit StopStrings(std::vector<std::string> stops);
-  std::string push(std::string_view piece);  // what is sure to come before any of them
-  std::string finish();                      // what was held back; nothing where one was found
+  std::string push(std::string_view piece);  // the text that surely comes before any of them
+  std::string finish();                      // the text that was held back; empty if one was found
   bool found() const { return found_; }
 
  private:
