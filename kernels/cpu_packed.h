@@ -92,8 +92,8 @@ class CpuPacked : public Base {
   std::optional<Pool> pool_;
 };
 
-// For packed memory alone: it needs no library. Products are our own, so that a rule with an orthogonal step
-// differs from a CpuDevice's in its last digits.
+// A CPU for packed memory alone, which needs no library. Products are our own, so that a rule with an
+// orthogonal step differs from a CpuDevice's in its last digits.
 class CpuPackedDevice : public CpuPacked<PackedDevice> {
  public:
   explicit CpuPackedDevice(int threads = 0) : CpuPacked(threads) {}

@@ -16,8 +16,8 @@
 
 namespace lpmm {
 
-// Elements of a weight, and logits, that exist unpacked at once: enough to keep a device busy. For a
-// vocabulary, what does not fill `columns` columns is a panel of its own: odd ones are slow on some devices.
+// Elements of a weight, and logits, that exist unpacked at once: enough to keep a device busy. A vocabulary's
+// rest that does not fill `columns` is a panel of its own: odd widths are slow on some devices.
 struct PanelSizes {
   std::int64_t weights = std::int64_t{1} << 20, logits = std::int64_t{1} << 22, columns = 1;
 };

@@ -84,7 +84,7 @@ struct FoldArgs {
   ChangeStats* stats = nullptr;
 };
 
-// As made here when a fold begins: it may write failures alone.
+// Made as here when a fold begins: the fold may write failures alone.
 struct FoldResult {
   // False: some gradient or sum is not storable; nothing in the range, and no sum, is to be trusted.
   bool finite = true;
@@ -202,7 +202,7 @@ class PackedKernels {
   // dst[i] <- row rows[i] of a matrix of rows of `width` elements; only what those rows touch is decoded.
   virtual void decode_rows(const RoleView& src, std::int64_t width, const std::int32_t* rows,
                            std::int64_t count, float* dst) = 0;
-  // In any order or at once, to the same bits: no two may share elements.
+  // The folds may be done in any order or at once, to the same bits: no two may share elements.
   virtual void fold(std::span<const Fold> folds) = 0;
   // True if small folds take less time together than each on its own.
   virtual bool gathers_folds() const { return false; }

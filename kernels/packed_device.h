@@ -1,13 +1,13 @@
 // The hardware that work on packed memory runs on, and the memory it works on: all that lpmm/memory needs. A
 // new kind of hardware begins with this class; one that trains networks is a Device (kernels/device.h).
 //
-// Work is queued and done in order. What a call writes, later calls may read. All pointers that a kernel
-// takes are of the device's memory; the host reads and writes what is shared, once it has synchronized, and
-// copies the rest. The CPU has done the work when the call returns, and its memory is the host's.
+// Work is queued and done in order. Later calls may read what a call writes. All pointers that a kernel takes
+// are of the device's memory; the host reads and writes what is shared, once it has synchronized, and copies
+// the rest. The CPU has done the work when the call returns, and its memory is the host's.
 //
 // Threads of the host may share a device: each call is whole, whatever others do meanwhile, and gives the
 // same bits. All of them use one queue and one pool, so that this saves time where the host does other things
-// in between. What lies in its memory is one thread's at a time.
+// in between. Data in its memory belongs to one thread at a time.
 #pragma once
 
 #include <cstddef>

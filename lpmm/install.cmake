@@ -1,6 +1,6 @@
 # The headers of programs that embed packed memory; then cmake --install: lpmm::packed with them (component packed), and
-# everything else.
-# What an embedding program includes, and all that this includes, as <lpmm/...>: no folder of the program's hides it.
+# everything else. Embedding programs include these headers, and those that they include, as <lpmm/...>: no folder of
+# the program's hides them.
 set(headers lpmm/memory/packed_vector.h lpmm/memory/model_memory.h lpmm/base/error.h lpmm/version.h)
 if(NOT LPMM_PACKED_ONLY)
   list(APPEND headers kernels/device.h)  # opens a GPU

@@ -33,7 +33,7 @@ int key_heads(const ModelConfig& c) {
   return c.integer("kv_heads") > 0 ? c.integer("kv_heads") : c.integer("heads");
 }
 
-// Of the layers with windows, where those have a base of their own.
+// Returns true if the layers with windows have a rotary base of their own.
 bool has_local_rotary(const ModelConfig& c) {
   return c.number("local_theta") > 0;
 }
@@ -176,7 +176,7 @@ void forward(ProgramBuilder& b, const ModelConfig& c) {
   token_loss(b, "lm_head", x, c.integer(kVocabulary), kDeviation, loss);
 }
 
-// What is told of a text is told of its end.
+// A sentence is judged by its last position, where causal attention has seen all of it.
 void sentence_forward(ProgramBuilder& b, const ModelConfig& c) {
   const Value x = body(b, c);
   if (c.classes == 0) return output(b, c.flag("mean_embeds") ? mean(b, x) : last(b, x));
@@ -205,7 +205,7 @@ void check_gemma(const ModelConfig& c) {
     refuse("global_every and model.local_theta are for layers with a model.window, which is 0");
 }
 
-// What publishers' libraries have no place for.
+// Refuses settings that no publisher's library could load.
 void check_kind(const ModelConfig& c) {
   if (c.flag("norms_around")) return check_gemma(c);
   const auto refuse = [](const char* why) { throw UsageError(fmt::format("model.{}", why)); };
@@ -260,7 +260,7 @@ void check(const ModelConfig& c) {
   check_kind(c);
 }
 
-// As published: their config.json.
+// The sizes that the publisher's config.json has.
 NamedModel size(std::string_view name, std::int64_t layers, std::int64_t heads, std::int64_t kv_heads,
                 std::int64_t width, std::int64_t hidden, std::int64_t context, std::int64_t vocabulary,
                 double theta, std::vector<std::pair<std::string_view, SettingValue>> more = {}) {

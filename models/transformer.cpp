@@ -27,7 +27,7 @@ constexpr const char* kEmbedding = "model.shared";
 struct Layer {
   ProgramBuilder& b;
   const ModelConfig& c;
-  std::string name;  // what its tensors begin with
+  std::string name;  // the prefix of its tensors
   int width = c.integer("embedding"), heads = c.integer("heads");
 
   Value project(const std::vector<std::string>& names, Value x, int outputs) const {
@@ -38,7 +38,7 @@ struct Layer {
   Value plain(const std::string& n, Value x, int outputs) const {
     return projection(b, name + n, x, outputs, deviation(x.channels, outputs));
   }
-  // What a part makes of x, added to it and normed.
+  // Adds the output of a sublayer to x and applies its norm, which comes after (post-norm).
   Value join(const std::string& norm, Value x, Value more) const {
     return layer_norm(b, name + norm, add(b, x, dropout(b, more, c.number("dropout"))));
   }

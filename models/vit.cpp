@@ -71,7 +71,7 @@ void forward(ProgramBuilder& b, const ModelConfig& c) {
                 second = classifier(b, "head_dist", select(b, x, 1), c.classes);
     return loss(b, scale(b, add(b, first, second), 0.5), c.number("label_smoothing"));
   }
-  // Of the class token alone: rows are apart.
+  // The norm is of each row alone, so it may follow the selection of the class token.
   if (mean_pooled) {
     const int registers = c.integer("registers");
     if (registers > 0) x = select(b, x, registers, x.width - registers);

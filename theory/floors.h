@@ -65,7 +65,7 @@ double stuck_value(Format format, MapTable table, double decay);
 // ---- Adam's steps (README 6) ---------------------------------------------------------------------------
 // E[1 / sqrt(v)] of a variance v stored with sr and a sticky step, times the root of its mean: how much
 // longer steps get. `gap` is the distance of v's neighbours on the map over its mean, `decay` is beta2;
-// gradients are normal. To second order in what rounding makes of v's spread. Eq. (15).
+// gradients are normal. It holds to second order in the spread of v that rounding makes. Eq. (15).
 double step_lengthening(double gap, double decay);
 
 // ---- noise floor (README 3, 4) -------------------------------------------------------------------------

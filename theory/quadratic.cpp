@@ -99,7 +99,7 @@ class Training {
     return x_;
   }
 
-  // From the values that decode() gave last.
+  // Takes a step from the values that decode() gave last.
   void step(std::uint32_t t, bool measure) {
     if (run_.motion == GridMotion::kShaken) aim_pins(t);
     const auto sigma = static_cast<float>(run_.gradient_noise * std::sqrt(run_.microbatches));

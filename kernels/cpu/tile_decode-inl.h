@@ -113,8 +113,8 @@ class Codes {
   }
 
  private:
-  // At the top of their lanes: each plane's bits go to their place, what lies above the code drops out, and
-  // what lies below it stays for the caller's shift. kLeft bits are not there yet.
+  // Loads codes at the top of their lanes: each plane's bits go to their place, bits above the code drop out,
+  // and those below it stay for the caller's shift. kLeft bits are not there yet.
   template <int kLeft>
   static HWY_INLINE VI at_top(const std::uint8_t* HWY_RESTRICT planes, int e) {
     constexpr DI di;

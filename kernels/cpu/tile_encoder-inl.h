@@ -351,7 +351,7 @@ struct Encoder : ZoneColumns<kCoding> {
     each([&](int i) { code[i] = hn::Add(set(zero), with_sign_of(x[i], code[i])); });
   }
 
-  // From the zones z of the magnitudes y to their numbers.
+  // Turns the zones z of the magnitudes y into the numbers of their entries.
   template <class Lookup>
   HWY_INLINE void place_in_zones(const RowsI& z, const RowsI& draw, RowsF& y, RowsI& code) const {
     RowsF end;

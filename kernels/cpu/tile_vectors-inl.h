@@ -99,7 +99,7 @@ struct Lookup8 {
 using Lookup8 = Gather;
 #endif
 
-// To nearest bf16, in the upper halves, for what is not NaN.
+// Rounds to the nearest bf16, in the upper halves; not for NaN.
 HWY_INLINE VU rounded_to_bf16(VF x) {
   const VU u = hn::BitCast(DU(), x);
   const VU odd = hn::And(hn::ShiftRight<16>(u), hn::Set(DU(), 1));

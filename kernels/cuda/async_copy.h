@@ -46,7 +46,7 @@ LPMM_DEVICE void wait() {
 #endif
 }
 
-// For all that this thread has asked for, committed or not.
+// Waits for all copies that this thread has asked for, committed or not.
 LPMM_DEVICE void wait_for_copies() {
 #if defined(__CUDACC__)
   asm volatile("cp.async.wait_all;" ::: "memory");

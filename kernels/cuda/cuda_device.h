@@ -1,8 +1,8 @@
 // A CUDA device: its kernels. nvcc compiles them for a GPU, the host's compiler for the emulated device.
 //
 // Sums are trees whose shape depends on the sizes of the data alone: the same bits in every run, whatever
-// order threads and blocks run in. What differs between the two worlds is left open here: memory, waiting and
-// the matrix product.
+// order threads and blocks run in. Only memory, waiting and the matrix product differ between the two, and
+// are left open here.
 #pragma once
 
 #include "kernels/cpu.h"

@@ -21,7 +21,7 @@ namespace lpmm::kernels::cuda_emulated {
 struct Index {
   unsigned x = 0;
 };
-// As CUDA names them.
+// Named as in CUDA.
 inline constinit thread_local Index threadIdx, blockIdx, blockDim, gridDim;
 
 inline constexpr int kWarp = 32;

@@ -1,5 +1,5 @@
-// Memory of the emulated device: as with a GPU, the host cannot touch it, except while a kernel runs. What
-// forgets to copy is stopped by the system at once.
+// Memory of the emulated device: as with a GPU, the host cannot touch it, except while a kernel runs. Code
+// that forgets to copy is stopped by the system at once.
 #pragma once
 
 #include <cstddef>

@@ -291,7 +291,7 @@ void launch(void (*kernel)(Parameters...), std::int64_t blocks, int threads, std
             Stream stream, const std::type_identity_t<Parameters>&... arguments) {
   if (is_launched(blocks)) start(kernel, blocks, threads, shared_bytes, stream, arguments...);
 }
-// For kernels in which no thread waits for another.
+// Launches a kernel in which no thread waits for another.
 template <class... Parameters>
 void launch_apart(void (*kernel)(Parameters...), std::int64_t blocks, int threads, Stream stream,
                   const std::type_identity_t<Parameters>&... arguments) {

@@ -70,11 +70,11 @@ struct Zone {
 };
 inline constexpr int kZones = 16;  // of one sign
 
-// `values` is the map in order of code patterns (sign-extended pattern + L for softsign), for decoding; what
-// no code stands for repeats the largest. `zones` is there for the maps of zones: kZones of positive values,
-// then kZones of negative ones, padded with zones that no value reaches. From map_table() in
-// kernels/formats/maps.h. Of `log0`, `values` are the maps of all kRanges ranges, then the codes per octave
-// of each range, then the smallest value of each; scale_of() makes it the table of one block.
+// `values` is the map in order of code patterns (sign-extended pattern + L for softsign), for decoding;
+// patterns that are no codes repeat the largest. `zones` is there for the maps of zones: kZones of positive
+// values, then kZones of negative ones, padded with zones that no value reaches. map_table() in
+// kernels/formats/maps.h makes it. For `log0`, `values` are the maps of all kRanges ranges, then the codes
+// per octave of each range, then the smallest value of each; scale_of() makes it the table of one block.
 struct MapTable {
   const float* values = nullptr;
   int entries = 0;
@@ -84,8 +84,8 @@ struct MapTable {
 };
 
 // ---- steps ---------------------------------------------------------------------------------------------
-// Magnitudes the packed formats hold. What is larger counts as not finite; a step is never below kMinStep, so
-// no product of a map entry and a step is subnormal.
+// Magnitudes the packed formats hold. Larger ones count as not finite; a step is never below kMinStep, so no
+// product of a map entry and a step is subnormal.
 inline constexpr float kMaxMagnitude = 0x1p120F;
 inline constexpr float kMinStep = 0x1p-100F;
 // A new sticky step leaves this much room above the largest element; an old one is dropped when the largest
@@ -176,8 +176,8 @@ LPMM_HD std::uint32_t inverted(std::uint32_t magnitude_bits) {
 }
 
 // True if a sticky word still fits: nothing is beyond its ends, its second largest value is in use or nearly,
-// and so is its lower quarter. What is stored with a new word always fits it, whatever rounding did: that
-// word leaves free at most an eighth above the largest, and the tenth of octaves between two ranges below the
+// and so is its lower quarter. Values stored with a new word always fit it, whatever rounding did: that word
+// leaves free at most an eighth above the largest, and the tenth of octaves between two ranges below the
 // smallest.
 LPMM_HD bool fits_range(Format f, const Scale& s, int range, float largest, float smallest) {
   const float* map = s.table.values;
@@ -188,7 +188,7 @@ LPMM_HD bool fits_range(Format f, const Scale& s, int range, float largest, floa
 }
 
 // The word of a `log0` block: the smallest step of 3 bits that covers the largest magnitude, and the
-// narrowest range that reaches down to the smallest one that is not 0. What is smaller, and 0, is stored as
+// narrowest range that reaches down to the smallest one that is not 0. Smaller magnitudes and 0 are stored as
 // the smallest value. `table` is the whole one.
 LPMM_HD std::uint16_t next_range(const Codec& c, MapTable table, float largest, float smallest,
                                  std::uint16_t old_word) {

@@ -4,7 +4,7 @@
 //
 //   p = P + C,  p <- rule(p),  P <- round(p),  C <- round(p - P).
 //
-// That is Kahan's summation (1965; of weights: Zamirai et al. 2020, arXiv 2010.06192) with a packed
+// This is Kahan's summation (1965; of weights: Zamirai et al. 2020, arXiv 2010.06192) with a packed
 // compensation: its c <- c + u, P' = round(P + c), c <- c + (P - P') also leaves P + c + u in two terms. With
 // C as `ulp8`, whose unit is that of the element's own bf16 parameter, it is the split into 16 + 8 bits of
 // FlashOptim (arXiv 2602.23349).

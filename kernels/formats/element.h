@@ -6,7 +6,7 @@
 // unit of its last bit (2^-16 of a gap; 2^-13 for softsign and the maps of zones, 2^-14 beside an entry of
 // square roots). Round-to-nearest takes even codes at a tie of `int` and `lin0` and the larger magnitude at a
 // tie of the others; of `sqrt` it takes the nearest root. A value that is exactly a decoded code returns that
-// code under any rounding, for any draw. What lies below the smallest value of a zero-free format is stored
+// code under any rounding, for any draw. Magnitudes below the smallest value of a zero-free format are stored
 // as that value.
 #pragma once
 

@@ -18,8 +18,8 @@ struct Preset {
   std::array<std::string_view, kElementRoles> specs;
   bool feedback_with_sgd = false;  // 8-bit parameters lose in long runs of SGDM, with Adam nothing
   std::int64_t min_elements = 0;
-  // Where gradients can be accumulated in the momentum (not with Nesterov or clipping), they are, with these
-  // and error feedback; empty: never.
+  // SGD's specs if gradients are accumulated in the momentum, with error feedback; that is done whenever it
+  // can be (not with Nesterov or clipping). Empty: never.
   std::string_view sgd_parameter = {}, sgd_momentum = {};
   std::string_view sum_variance = {};  // of rules whose variance is a sum; empty: as of others
   bool is_fused = true;                // false: it only serves for comparison, and tile loops do it

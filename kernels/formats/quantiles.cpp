@@ -148,7 +148,7 @@ void find_last_bits(Device& device, const PanelSource& source, std::vector<Wante
   find_bins(wanted, count_all(device, source, tree), kBits);
 }
 
-// As a bf16: what is cut off lies farther from 0.
+// Returns the key of the bf16 that a bucket's values become when cut: the nearest to 0.
 std::uint32_t cut_key(std::uint32_t top) {
   return (top & 0x8000U) != 0 ? top << 16 : top << 16 | 0xFFFFU;
 }

@@ -96,7 +96,7 @@ struct Adam : AdamAverages {
     const double corrected = step.learning_rate / set_averages(s, step);
     step_size = static_cast<float>(corrected);
     most_squares = s.update_clip * s.update_clip * static_cast<double>(step.tensor.elements());
-    // By the whole rate: which steps will be shortened is not known.
+    // Feedback takes the whole rate: it is not known which steps will be shortened.
     feedback = step.feedback(corrected * s.beta1 / (1 - s.beta1));
   }
 };

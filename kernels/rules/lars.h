@@ -99,7 +99,7 @@ struct Lars {
     lars.decay = static_cast<float>(step.weight_decay);
     lars.nesterov = s.nesterov ? 1.0F : 0.0F;
     lars.gradient_scale = static_cast<float>(step.clip);
-    // As in SGD: what is in the momentum has been multiplied by its tensor's rate before.
+    // As in SGD, the values in the momentum have been multiplied by their tensor's rate before.
     lars.feedback =
         step.feedback(step.learning_rate * s.momentum / (1 - s.momentum) * (s.nesterov ? s.momentum : 1));
     lars.trust_coefficient = static_cast<float>(s.trust_coefficient);

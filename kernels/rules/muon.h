@@ -102,7 +102,7 @@ struct Muon {
   }
   static double momentum_kept(const Settings& s) { return s.momentum; }
   static double typical_move(double learning_rate, double /*size*/) { return 0.2 * learning_rate; }
-  // As SGD's, of the matrices; what takes adamw's steps keeps its accumulator.
+  // Matrices accumulate as with SGD; tensors that take adamw's steps keep their accumulator.
   static bool accumulates(const TensorTraits& tensor) { return is_matrix(tensor); }
   static std::string_view no_accumulation(const Settings& s) {
     return Sgd::no_accumulation({.momentum = s.momentum, .nesterov = s.nesterov});

@@ -148,9 +148,9 @@ struct RuleStep {
   double decay_factor() const { return 1 - learning_rate * weight_decay; }
 };
 
-// What a rule divides by, if it has a variance: its spreads_within() is true where that is from `least` to
-// `most` for all variances up to this one. Here it is the variance's root and epsilon; leaves room for
-// rounding.
+// Returns true if the divisor of a rule with a variance is from `least` to `most` for all variances up to
+// this one, as spreads_within() of the rule has to say. Here the divisor is the variance's root and epsilon;
+// there is room for rounding.
 LPMM_HD bool root_within(float epsilon, float least, float most, float variance) {
   return epsilon >= least && epsilon <= 0.5F * most && variance <= 0.0625F * most * most;
 }

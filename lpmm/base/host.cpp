@@ -33,7 +33,7 @@ std::int64_t number(const std::string& path) {
   return in >> value ? value : -1;
 }
 
-// What a cgroup leaves: limit - use, page cache that can be dropped counting as free.
+// Returns the memory that a cgroup leaves: limit - use, where droppable page cache counts as free.
 std::int64_t left_in_group(const std::string& folder, const char* limit_file, const char* use_file,
                            const char* cache_key) {
   const std::int64_t limit = number(folder + limit_file), use = number(folder + use_file);

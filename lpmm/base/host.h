@@ -1,4 +1,4 @@
-// What the machine says about itself.
+// The memory and the names of the machine.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,7 @@
 namespace lpmm {
 namespace {
 
-// In the child: only calls that are safe after fork. Returns where something failed.
+// Runs in the child, with only calls that are safe after fork. Returns if one failed.
 void become(char* const* argv, const ProcessOptions& options, pid_t parent) {
   if (setpgid(0, 0) != 0) return;
   if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0) return;

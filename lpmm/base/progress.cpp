@@ -58,7 +58,7 @@ bool Progress::due() const {
 
 void Progress::show(const ProgressLine& l) {
   const auto digits = fmt::formatted_size("{}", l.steps), epoch_digits = fmt::formatted_size("{}", l.epochs);
-  // What matters most comes first: a narrow terminal leaves out the rest.
+  // The most important parts come first: a narrow terminal leaves out the rest.
   const std::string parts[] = {fmt::format("step {:>{}}/{}", l.step, digits, l.steps),
                                fmt::format("loss {:7.4f}", l.loss),
                                fmt::format("accuracy {:5.1f} %", 100 * l.accuracy),

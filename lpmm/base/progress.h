@@ -29,7 +29,7 @@ class Progress {
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
-  // Whether show() would draw now: a few times a second on a terminal, `apart` elsewhere.
+  // Returns true if show() would draw now: a few times a second on a terminal, `apart` elsewhere.
   bool due() const;
   void show(const ProgressLine& line);
   void show(const std::string& text);  // the same for other work

@@ -11,7 +11,7 @@ namespace lpmm {
 // The name with the smallest edit distance to `word`, the first of equals; empty where there are none. A * in
 // the word stands for any letters.
 std::string_view closest_name(std::string_view word, std::span<const std::string_view> names);
-// Whether one may have been typed for the other.
+// Returns true if the word may be a misspelling or the beginning of the name.
 bool is_near(std::string_view word, std::string_view name);
 // The closest name where that is near; else empty.
 std::string_view nearest_name(std::string_view word, std::span<const std::string_view> names);
@@ -24,7 +24,7 @@ std::string did_you_mean_or_some(std::string_view word, std::span<const std::str
 // themselves.
 bool matches_pattern(std::string_view pattern, std::string_view name);
 
-// Writes to standard error. That it cannot be written is no reason to end a run, and is ignored.
+// Writes to standard error. Failures are ignored: they are no reason to end a run.
 void tell(std::string_view text);
 
 // Text as the name of a file or folder: letters, digits and . _ = - stay, but no dot at the start.

@@ -130,7 +130,7 @@ Value first_or_last(Renderer& renderer, const std::string& name, const Value& va
 Value map(Renderer& renderer, const std::string& name, const Value& value, const Given& given) {
   std::vector<Value> out;
   if (!value.is_true()) {
-    // Of none there is nothing, too.
+    // An empty or undefined value gives an empty list.
   } else if (given.values.empty()) {
     const Bound bound(name, given, {"attribute", "default"});
     const Value path = bound.needed(0);
@@ -187,7 +187,7 @@ Value reverse(Renderer& renderer, const std::string& name, const Value& value, c
   return renderer.charged(std::move(text));
 }
 
-// In order of a key that each has, found once.
+// Sorts by the key of each, which is found once.
 std::vector<Value> sorted(Renderer& renderer, std::vector<Value> all, std::vector<Value> keys,
                           bool reversed) {
   std::vector<std::size_t> order(all.size());

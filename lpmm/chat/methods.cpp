@@ -29,7 +29,7 @@ Value strip(Renderer& renderer, const std::string& text, const std::string& name
   return renderer.charged(std::string(stripped(text, name != "rstrip", name != "lstrip", set)));
 }
 
-// Where the first or the last white space is, and its bytes; npos: there is none.
+// Returns the offset of the first or the last white space, and its bytes; npos: there is none.
 std::pair<std::size_t, std::size_t> find_space(std::string_view text, bool from_end) {
   for (std::size_t i = 0; i < text.size();) {
     std::size_t at = from_end ? text.size() - 1 - i : i;

@@ -64,7 +64,7 @@ Renderer::Renderer(const Nodes& program, const RenderLimits& limits)
     : program_(program), limits_(limits), scope_(std::make_shared<Scope>()) {}
 
 Renderer::~Renderer() {
-  // What refers to itself is never let go of otherwise.
+  // Scopes and namespaces that refer to themselves would never be freed otherwise.
   for (const auto& scope : kept_scopes_) scope->names.clear();
   for (const auto& one : namespaces_) one->items.clear();
 }

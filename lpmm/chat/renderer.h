@@ -1,4 +1,4 @@
-// Runs the tree of a chat template. What it does, in what order and with what limits is that of jinja2's
+// Runs the tree of a chat template. Its effects, their order and its limits are those of jinja2's
 // ImmutableSandboxedEnvironment as transformers sets it up.
 #pragma once
 
@@ -95,7 +95,7 @@ class Renderer {
   void write(const Value& value);
   template <class Run>
   std::string captured(const Run& run);
-  // In a scope of its own, whose names are set first.
+  // Runs in a scope of its own, whose names are set first.
   template <class Run>
   Next within(const std::shared_ptr<Scope>& around, const Run& run);
   Value filtered(const Node& filter, Value operand);

@@ -1,4 +1,4 @@
-// What the names of a running template stand for, and what it can call.
+// The values of the names in a running template, and the functions that it can call.
 #pragma once
 
 #include <memory>
@@ -49,7 +49,7 @@ struct Callable {
   std::string name;
   Value self = {};                    // of a method
   const Node* node = nullptr;         // of a macro
-  std::shared_ptr<Scope> scope = {};  // where a macro was defined
+  std::shared_ptr<Scope> scope = {};  // the scope in which a macro was defined
 };
 
 }  // namespace lpmm::chat

@@ -48,7 +48,7 @@ class Parser : public ExpressionParser {
     if (now().kind != Token::kBlockEnd) fail_here("%}");
     take();
   }
-  // What stands between a block's tag, whose end is read first, and one of these, whose name is not taken.
+  // Parses the body of a block, from the end of its tag to one of the names `ends`, which is not taken.
   NodePointer body(int line, Names ends) {
     skip(":");
     end_block();
@@ -194,7 +194,7 @@ class Parser : public ExpressionParser {
     node.body.push_back(body_to(line, "endwith"));
     return finish(std::move(node));
   }
-  // What a function of its own renders: a break in it would have no loop to end.
+  // Parses a body that renders on its own, as a macro's: a break in it would have no loop to end.
   template <class Read>
   NodePointer outside_loops(const Read& read) {
     const int around = std::exchange(loops_, 0);

@@ -14,7 +14,7 @@ struct Node;
 using NodePointer = std::unique_ptr<const Node>;
 using Nodes = std::vector<NodePointer>;
 
-// What stands in the parentheses of a call.
+// The arguments in the parentheses of a call.
 struct Arguments {
   Nodes given;
   std::vector<std::pair<std::string, NodePointer>> named;

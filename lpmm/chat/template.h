@@ -14,7 +14,7 @@
 
 namespace lpmm::chat {
 
-// What a template may use before it is stopped.
+// The resources that a template may use before it is stopped.
 struct RenderLimits {
   std::size_t steps = 20'000'000;
   std::size_t bytes = std::size_t{256} << 20;  // of all texts and lists that it makes
@@ -28,8 +28,8 @@ struct Rendered {
 
 struct RenderOptions {
   bool asks_answer = false;  // ends with the beginning of an answer (add_generation_prompt)
-  // What strftime_now takes for now, in seconds since 1970 in UTC: 26 July 2024, so that a run's texts are
-  // the same each day.
+  // The time that strftime_now takes as now, in seconds since 1970 in UTC: 26 July 2024, so that a run's
+  // texts are the same each day.
   std::int64_t now = 1721952000;
   Json extra = Json::object();  // further variables, as enable_thinking
   RenderLimits limits = {};
@@ -50,7 +50,7 @@ class Template {
   Rendered render(const Json& messages, const Json& tools, const RenderOptions& options = {}) const;
   // For conversations with tools another one is rendered from then on, as some models have two.
   void use_for_tools(Template other);
-  // Whether generation blocks say what the model writes itself.
+  // Returns true if generation blocks mark the text that the model writes itself.
   bool marks_answers(const Json& tools) const;
   const std::string& source() const;
   const std::string& name() const;

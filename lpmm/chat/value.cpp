@@ -109,7 +109,7 @@ Dict::Dict(Items all) {
     return order_of != 0 ? order_of < 0 : a < b;
   };
   std::ranges::stable_sort(order, less);
-  std::vector<std::size_t> last(all.size(), all.size());  // where a name comes first: where it comes last
+  std::vector<std::size_t> last(all.size(), all.size());  // at a name's first place: its last place
   for (std::size_t i = 0; i < order.size();) {
     std::size_t end = i + 1;
     while (end < order.size() && equal(all[order[i]].first, all[order[end]].first)) ++end;

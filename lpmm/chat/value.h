@@ -15,7 +15,7 @@
 
 namespace lpmm::chat {
 
-// What a template does wrong, or would do without end; render() adds the template's name and line.
+// An error of a template, or a limit that it passed; render() adds the template's name and line.
 class Problem : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -62,7 +62,7 @@ class Value {
 
   bool boolean() const { return std::get<bool>(held_); }
   double number() const;  // of any number
-  // Of an integer or a bool. Throws Problem("WHAT is ...") for anything else.
+  // Returns an integer or a bool as a number. Throws Problem("WHAT is ...") for anything else.
   std::int64_t integer(const char* what) const;
   const std::string& text() const { return *std::get<Text>(held_); }
   const Undefined& undefined() const { return std::get<Undefined>(held_); }
@@ -105,7 +105,7 @@ struct List {
 };
 Value make_list(std::vector<Value> items, List::Kind kind = List::kList);
 
-// In the order in which names came. Names are texts, or numbers, booleans and none.
+// Names keep the order in which they came. They are texts, or numbers, booleans and none.
 struct Dict {
   using Items = std::vector<std::pair<Value, Value>>;
   explicit Dict(Items items);  // of a name that comes twice the last counts; throws Problem as List does

@@ -14,7 +14,7 @@
 namespace lpmm {
 
 // One microbatch, ready for the network: normalised fp32 NHWC images and their labels, or sequences of tokens
-// and the token after each. Of pairs, tokens go on from `source`.
+// and the token after each. In data of pairs, tokens continue `source`.
 struct Batch {
   std::int64_t count = 0;            // examples: images or sequences
   std::vector<float> images;         // (count, height, width, channels)
@@ -35,8 +35,8 @@ struct Batch {
   // Documents of which one is preferred to the other, in rows of all sequences. Where there are some, the
   // loss and step_labels are of them, not of tokens.
   std::vector<kernels::PreferencePair> preferences;
-  // In place of labels: (count), of a model that tells a number, or (count, classes), 1 for each class that
-  // an example has.
+  // Used in place of labels: (count) for a model that predicts a number, or (count, classes), 1 for each
+  // class that an example has.
   std::vector<float> targets;
 };
 
@@ -48,11 +48,11 @@ struct BatchPlan {
   // An epoch ends with a batch of the examples that are left over. Others fill it up, which do not count
   // (Batch::labels).
   bool keeps_last = false;
-  // Of the microbatches of each step those that are made: `count` from `first` on; 0: all.
+  // The microbatches of each step that are made: `count` from `first` on; 0: all.
   int first = 0, count = 0;
 
   int examples() const { return batch / microbatches; }  // of a microbatch
-  // How many of the first examples of a microbatch count, where the epoch has `all`.
+  // Returns how many of a microbatch's examples count, where the epoch has `all`: the first ones.
   std::int64_t counted(std::int64_t all, std::int64_t index, int microbatch) const;
   // Batch::step_labels of such a batch, with so many labels per example; 0 where it is whole.
   std::int64_t step_labels(std::int64_t all, std::int64_t index, std::int64_t labels = 1) const;
@@ -67,7 +67,7 @@ class DataSource {
   virtual std::int64_t train_examples() const = 0;  // of an epoch
   virtual std::int64_t test_examples() const = 0;
   virtual std::int64_t labels() const = 0;  // of one example
-  // Of an epoch, where the loss of some does not count; 0: all count.
+  // The labels of an epoch that count, where the loss of some does not; 0: all count.
   virtual std::int64_t learnt_labels() const { return 0; }
   virtual std::int64_t test_items() const { return test_examples() * labels(); }  // in that unit
   // Microbatch `microbatch` of step `index` of `epoch`.
@@ -82,9 +82,9 @@ class DataSource {
   virtual void make_test_batch(std::int64_t first, std::int64_t count, Batch& out) const = 0;
 };
 
-// Which of `count` examples comes at this place of an epoch's drawn order: a Feistel bijection of 0..count-1
-// (Luby & Rackoff 1988) with Philox as round function, walking on from places at or above `count`. No state
-// is kept.
+// Returns which of `count` examples comes at this place of an epoch's drawn order: a Feistel bijection of
+// 0..count-1 (Luby & Rackoff 1988) with Philox as round function, walking on from places at or above `count`.
+// No state is kept.
 std::int64_t drawn_order(std::uint64_t seed, std::int64_t epoch, std::int64_t count, std::int64_t position);
 
 // Steps in an epoch of so many examples: full batches only, or with `keeps_last` all.
@@ -97,7 +97,7 @@ std::int64_t steps_per_epoch(const DataSource& data, int batch, bool keeps_last 
 // Prepares the next microbatches on a thread of its own. next() returns them in order from (epoch, index).
 class Prefetcher {
  public:
-  // Of each step those microbatches that the plan names.
+  // Prepares only those microbatches of each step that the plan names.
   Prefetcher(const DataSource& data, BatchPlan plan, std::int64_t epoch, std::int64_t index);
   ~Prefetcher();
   const Batch& next();  // valid until the following call; rethrows what the thread threw

@@ -28,7 +28,7 @@ std::string read_part(const std::string& path) {
   }
 }
 
-// By its first name, unless it is there by the second alone.
+// Returns the file by its first name, unless it is there by the second alone.
 std::string file_of(const std::string& folder, std::string_view name, std::string_view other) {
   std::error_code error;
   const std::filesystem::path first = std::filesystem::path(folder) / name;

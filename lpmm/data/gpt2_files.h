@@ -16,7 +16,7 @@ struct Gpt2Files {
   std::vector<std::string> tokens;                         // bytes, by id
   std::unordered_map<std::string_view, std::int32_t> ids;  // of `tokens`
   std::unordered_map<std::uint64_t, std::uint32_t> ranks;  // of merges, by pair()
-  std::vector<std::int32_t> merged;                        // what a merge gives, by its rank
+  std::vector<std::int32_t> merged;                        // the token that a merge makes, by its rank
   std::uint32_t checksum = 0;  // of what the files say, however their JSON is spelled
 };
 

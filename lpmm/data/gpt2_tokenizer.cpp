@@ -82,8 +82,8 @@ class Gpt2Tokenizer : public Tokenizer {
   std::optional<std::int32_t> end_of_text_;
 };
 
-// As OpenAI's: merge every occurrence of the pair of lowest rank, from the left, then look for the next pair.
-// A queue of pairs makes that n log n.
+// Merges as OpenAI's does: every occurrence of the pair of lowest rank, from the left, then the next pair. A
+// queue of pairs makes that n log n.
 void Gpt2Tokenizer::encode_word(std::string_view word, Work& work, std::vector<std::int32_t>& ids) const {
   if (word.size() >= kNone) throw UsageError(fmt::format("a word of {} bytes is too long", word.size()));
   const auto size = static_cast<std::uint32_t>(word.size());
@@ -135,7 +135,7 @@ std::size_t Gpt2Tokenizer::encode_from(std::string_view text, std::size_t first,
   struct Place {
     std::size_t begin, end;
   };
-  std::unordered_map<std::string_view, Place> known;  // where in `ids` those of a word are
+  std::unordered_map<std::string_view, Place> known;  // the place in `ids` of a word's ids
   Work work;
   std::size_t at = first;
   while (at < std::min(until, text.size())) {

@@ -8,7 +8,7 @@
 
 namespace lpmm {
 
-// Whether a folder holds train-images-idx3-ubyte, as it is or as .gz.
+// Returns true if a folder holds train-images-idx3-ubyte, as it is or as .gz.
 bool has_idx(const std::string& folder);
 // {train,t10k}-images-idx3-ubyte and {train,t10k}-labels-idx1-ubyte of a folder, each as it is or as .gz. The
 // set is called `name`. Its classes are the labels of the training images, up to the largest. Throws RunError

@@ -36,7 +36,7 @@ struct ImageHeader {
 };
 static_assert(sizeof(ImageHeader) == 80);
 
-// Where labels and pixels start, and where the file ends.
+// The offsets in the file at which labels and pixels start and at which it ends.
 struct ImagePlaces {
   std::uint64_t labels, pixels, end;
   explicit ImagePlaces(const ImageHeader& h) {

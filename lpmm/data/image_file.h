@@ -25,11 +25,11 @@
 
 namespace lpmm {
 
-// How a picture is scaled; both antialiased, as Pillow has them.
+// The ways to scale a picture; both antialiased, as Pillow has them.
 enum class Interpolation : std::uint8_t { kBilinear, kBicubic };
 
-// How pictures become squares: the shorter side is scaled to `scale_to`, and side x side pixels in the middle
-// stay.
+// The way in which pictures become squares: the shorter side is scaled to `scale_to`, and side x side pixels
+// in the middle stay.
 struct PictureFrame {
   int side = 0, scale_to = 0;  // 0: nobody says it
   bool as_stored = false;      // pictures are not turned as their Exif data say
@@ -37,7 +37,7 @@ struct PictureFrame {
   bool operator==(const PictureFrame&) const = default;
 };
 
-// What an image file says of itself.
+// The facts in the header of an image file.
 struct ImageFileFacts {
   int height = 0, width = 0, channels = 0;
   std::vector<std::string> names;  // of classes

@@ -14,7 +14,7 @@ namespace lpmm {
 namespace fs = std::filesystem;
 namespace {
 
-// What a path may lead to.
+// The kinds of files and folders that a path may lead to.
 struct ImageFiles {
   std::string_view what;
   bool (*is_at)(const std::string& path);

@@ -21,7 +21,7 @@ const std::vector<NamedImages>& named_image_sets();
 
 inline constexpr std::string_view kImagesByPath = "images";  // the set that data.path names
 
-// Whether `path` leads to a file or a folder that load_images() reads.
+// Returns true if `path` leads to a file or a folder that load_images() reads.
 bool holds_images(const std::string& path);
 
 // Counts, sides, channels, classes and their names of a set, without its pixels; of one with a name, before

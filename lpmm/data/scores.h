@@ -1,5 +1,5 @@
-// What runs are scored by: one row a score, for whatever logs, compares, draws or prints one. A task names
-// some of them; the first is what it is judged by.
+// The scores of runs, one in each row, for whatever logs, compares, draws or prints them. A task names some
+// of them; the first is the one it is judged by.
 #pragma once
 
 #include <fmt/format.h>

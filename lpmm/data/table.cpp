@@ -138,7 +138,7 @@ Table read_cells(const std::string& path, std::string_view text, char between, Q
   return table;
 }
 
-// What separates the cells of a first line, outside of quotes.
+// Returns the separator of a first line's cells, outside of quotes.
 char separator_of(std::string_view text) {
   for (const char between : {',', ';', '\t'}) {
     bool in_quotes = false;
@@ -224,7 +224,7 @@ std::string_view without_gz(std::string_view path) {
   return path;
 }
 
-// Of a name, as it is written or else in other case; -1: it is not there.
+// Finds a name as it is written, or else in other case; -1: it is not there.
 int place_in(const std::vector<std::string>& names, std::string_view name) {
   const auto place = [&](const auto& same) {
     const auto at = std::ranges::find_if(names, same);

@@ -13,7 +13,7 @@ struct Table {
   struct Row {
     std::int64_t line;               // of the file, where it begins, from 1
     std::vector<std::string> cells;  // in UTF-8, one per column; spaces around them are left out
-    // Of each of `lists` what it holds, as cells; of an object nothing.
+    // For each of `lists`, its items as cells; for an object none.
     std::vector<std::vector<std::string>> lists = {};
   };
   std::string path;                // of the file
@@ -23,7 +23,7 @@ struct Table {
 
   // The place of a column, as its name is written or else in other case; -1: there is none.
   int place_of(std::string_view name) const;
-  // That of the first of these names that is there; -1: none is.
+  // The place of the first of these names that is there; -1: none is.
   int place_of_any(std::span<const std::string_view> names) const;
   // The same of lists.
   int list_of(std::string_view name) const;
@@ -32,7 +32,7 @@ struct Table {
   [[noreturn]] void refuse(const Row& row, std::string_view why) const;
 };
 
-// What the names of tables end with, in the order in which they are looked for.
+// The endings of tables' names, in the order in which they are looked for.
 inline constexpr std::string_view kTableEndings[] = {".tsv", ".csv", ".jsonl", ".json"};
 
 // The names that data.columns holds, with commas between: those of "FILE,LABEL".
@@ -42,7 +42,7 @@ std::vector<std::string> split_columns(std::string_view columns);
 // that.
 std::vector<std::string> classes_in_order(std::vector<std::string> names);
 
-// Whether a file has such a name, .gz after it or not.
+// Returns true if a file has such an ending, with or without .gz.
 bool is_table(std::string_view path);
 // The table whose name is `stem` and one of these endings; empty where there is none. `stem` has its folder.
 std::string find_table(const std::string& stem);

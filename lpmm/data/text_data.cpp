@@ -285,7 +285,7 @@ void TextData::make_batch(const BatchPlan& plan, std::int64_t epoch, std::int64_
   const std::int64_t count = plan.examples(), all = train_examples();
   const std::int64_t first = index * plan.batch + microbatch * count;
   empty(out);
-  const auto fill_up = [&] {  // where the epoch ends within the batch
+  const auto fill_up = [&] {  // if the epoch ends within the batch
     const std::int64_t counted = plan.counted(all, index, microbatch);
     out.step_labels = plan.step_labels(all, index, length_);
     std::fill(out.labels.begin() + counted * length_, out.labels.end(), -1);

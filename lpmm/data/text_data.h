@@ -24,7 +24,7 @@ struct TextOptions {
   int words = 0;                  // of words: how many in all; 0: every one
   double validation_share = 0.1;  // 1: nothing to train on; 0: nothing to test on
   int length = 0;                 // tokens of a sequence
-  std::string test_path;          // what to test on, found as `path` is; empty: a part of `path`
+  std::string test_path;          // the text to test on, found as `path` is; empty: a part of `path`
   bool blocks = false;            // text: an epoch has each block of `length` tokens once
   std::string columns;            // sentences: which columns of a table to read; empty: those of usual names
   std::string labels_between;     // sentences: what stands between several labels of one; empty: it has one
@@ -32,14 +32,14 @@ struct TextOptions {
   bool operator==(const TextOptions&) const = default;
 };
 
-// Where gpt2's encoder.json and vocab.bpe are looked for.
+// Returns the folder in which gpt2's encoder.json and vocab.bpe are looked for.
 std::string gpt2_folder(const TextOptions& options);
-// Where make_tokenizer looks for the files of a tokenizer that lies in files: what options.tokenizer names,
-// found as options.path is, else gpt2's folder.
+// Returns where make_tokenizer looks for a tokenizer's files: at options.tokenizer, found as options.path is,
+// or else in gpt2's folder.
 std::string tokenizer_files(const TextOptions& options);
-// Where the files of a tokenizer are, found as options.path is. Throws RunError where they are not.
+// Finds the files of a tokenizer as options.path is found. Throws RunError where they are not.
 std::string find_tokenizer_files(const std::string& path);
-// Whether options.tokenizer names files, be they there or not.
+// Returns true if options.tokenizer names files, which need not exist.
 bool names_tokenizer_files(const TextOptions& options);
 // Throws UsageError for a tokenizer that is not known: neither a name nor a file.
 void check_tokenizer(const TextOptions& options);

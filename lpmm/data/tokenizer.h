@@ -17,8 +17,8 @@
 
 namespace lpmm {
 
-// What data.tokenizer calls GPT-2's, the files that hold it as OpenAI and as Hugging Face name them, and how
-// many tokens OpenAI's has.
+// GPT-2's tokenizer: its name in data.tokenizer, the names of its files at OpenAI and at Hugging Face, and
+// the number of OpenAI's tokens.
 inline constexpr std::string_view kGpt2Tokenizer = "gpt2", kGpt2Tokens = "encoder.json",
                                   kGpt2Merges = "vocab.bpe", kHuggingFaceTokens = "vocab.json",
                                   kHuggingFaceMerges = "merges.txt";
@@ -36,9 +36,9 @@ class Tokenizer {
 
   // Ids are 0 to vocabulary() - 1.
   std::int64_t vocabulary() const { return vocabulary_; }
-  // For a model that has rows for so many tokens only: the rest, which must all be added ones, are left out,
-  // and encode() refuses a text that has one. Before others use it. Returns the first few, for a message;
-  // empty, and nothing is left out: there is a row for each, or other tokens lack one too.
+  // Fits a model that has rows for so many tokens only: the rest, which must all be added ones, are left out,
+  // and encode() refuses a text that has one. Call it before others use the tokenizer. Returns the first few,
+  // for a message; empty, and nothing is left out: there is a row for each, or other tokens lack one too.
   std::string fit(std::int64_t rows);
   // Throws UsageError naming the byte offset of what is not UTF-8 (bytes takes all) or has no id. `progress`
   // counts bytes.
@@ -52,9 +52,9 @@ class Tokenizer {
   // a text, where some tokenizers leave out a space; otherwise they continue one. Throws UsageError for an id
   // past the vocabulary.
   std::string decode(std::span<const std::int32_t> ids, bool begins = true) const;
-  // What make_tokenizer needs: {"kind": "bytes"}, {"kind": "characters", "characters": all in order of id},
-  // {"kind": "words", "words": all in order of id}, or of tokenizers in files {"kind": "gpt2" or what the
-  // file is, "vocabulary": n, "checksum": CRC-32 of what the file says}.
+  // The description for make_tokenizer: {"kind": "bytes"}, {"kind": "characters", "characters": all in order
+  // of id}, {"kind": "words", "words": all in order of id}, or of tokenizers in files {"kind": "gpt2" or what
+  // the file is, "vocabulary": n, "checksum": CRC-32 of what the file says}.
   virtual nlohmann::ordered_json describe() const = 0;
   // The id that ends a document, where there is one. For gpt2 its name in a text is text; a tokenizer.json
   // takes its special tokens out of a text.
@@ -76,7 +76,7 @@ class Tokenizer {
   // The final form of a text that was decoded from its beginning.
   virtual std::string finished(std::string text) const { return text; }
 
-  // How many tokens must have a row: all but the last ones that were added.
+  // Returns how many tokens must have a row: all but the last ones that were added.
   virtual std::int64_t least_rows() const { return static_cast<std::int64_t>(tokens_.size()); }
 
   std::vector<std::string> tokens_;
@@ -101,8 +101,8 @@ std::unique_ptr<Tokenizer> load_gpt2_tokenizer(const std::string& folder);
 // folder that holds one of them or Marian's files. Throws RunError naming the file and the part of it that is
 // wrong or not supported.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path);
-// Whether GPT-2's files in a folder, where they have Hugging Face's names, are read as OpenAI's: nothing
-// there adds a token but <|endoftext|>.
+// Returns true if GPT-2's files in a folder, with Hugging Face's names, are read as OpenAI's: nothing there
+// adds a token but <|endoftext|>.
 bool is_plain_gpt2(const std::string& folder);
 // The path that load_tokenizer takes for a folder: the file, or the folder itself where it holds Marian's
 // files; empty where there is none.
@@ -115,7 +115,7 @@ std::vector<std::string> tokenizer_paths(const std::string& path);
 std::unique_ptr<Tokenizer> make_tokenizer(const nlohmann::ordered_json& description,
                                           const std::string& files);
 
-// Where the word that starts at byte `at` < text.size() ends, as GPT-2 splits a text before it merges bytes:
+// Returns the end of the word that starts at byte `at` < text.size(), as GPT-2 splits a text before merges:
 //   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 // \s is Unicode's White_Space. Letters and numbers are those of the installed utf8proc: characters that a
 // later Unicode assigns may split otherwise there. Throws UsageError naming the offset of what is not UTF-8.
@@ -125,7 +125,7 @@ std::size_t gpt2_word_end(std::string_view text, std::size_t at);
 // no character becomes one U+FFFD, as Unicode recommends.
 class Utf8Stream {
  public:
-  std::string push(std::string_view bytes);  // what is complete; at most 3 bytes are held back
+  std::string push(std::string_view bytes);  // the complete characters; at most 3 bytes are held back
   std::string finish();                      // U+FFFD where bytes were held back; ready for another text
 
  private:

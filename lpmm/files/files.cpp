@@ -197,7 +197,7 @@ NewFile::NewFile(const std::string& path) : target_(path) {
     return;
   }
   const fs::path folder = fs::path(target_).parent_path();
-  constexpr int kTries = 8;  // where no file can be locked it goes without
+  constexpr int kTries = 8;  // then it goes on without a lock
   for (int n = 0; !file_; ++n) {
     temporary_ = (folder / fmt::format("{}{}-{}{}", kLeftoverStart, ::getpid(), n, kLeftoverEnd)).string();
     if (fs::exists(fs::symlink_status(temporary_, error))) continue;

@@ -12,7 +12,7 @@
 
 namespace lpmm {
 
-// What an error says, without the words that libraries put before it ("filesystem error:",
+// The text of an error without the words that libraries put before it ("filesystem error:",
 // "[json.exception...]").
 std::string error_text(const std::exception& error);
 
@@ -41,10 +41,10 @@ class File {
   void overwrite(std::uint64_t offset, std::span<const std::byte> bytes);
   void truncate(std::uint64_t size);
   void sync();
-  // For this process alone, until it is closed; false where another one holds it.
+  // Locks the file for this process alone, until it is closed; false if another one holds it.
   bool lock();
-  // Whether the path still leads to this file. Between its opening and its lock another process may have
-  // taken the name away.
+  // Returns true if the path still leads to this file. Between its opening and its lock another process may
+  // have taken the name away.
   bool has_name() const;
 
  private:
@@ -54,7 +54,7 @@ class File {
 
 // A file that gets its name when it is whole. Until keep() it is written beside it under a name of its own,
 // and removed where keep() is not reached; only a process that is killed leaves it. It keeps the mode of the
-// file it replaces. What is no ordinary file (a device, a pipe, a link that leads nowhere) is written in
+// file it replaces. Anything but an ordinary file (a device, a pipe, a link that leads nowhere) is written in
 // place. Its writer holds a lock on it, so that leftovers can be told from what is being written.
 class NewFile {
  public:

@@ -11,9 +11,9 @@ using Json = nlohmann::ordered_json;
 
 enum class SameNames { kLastCounts, kRefused };
 
-// In time that grows with the text alone, which Json::parse does not: it looks through all members of an
-// object for each name. Throws Json::exception for what is no JSON, RunError for a zero byte, for a name that
-// comes twice where that is refused, and for more than `deepest` objects and lists within one another.
+// Takes time that grows with the text alone, unlike Json::parse, which looks through all members of an object
+// for each name. Throws Json::exception for what is no JSON, RunError for a zero byte, for a name that comes
+// twice where that is refused, and for more than `deepest` objects and lists within one another.
 Json parse_json(const std::string& text, std::size_t deepest = 64, SameNames same = SameNames::kLastCounts);
 
 // The NaN, Infinity and -Infinity that Python writes are no JSON: each becomes the text of its name, which

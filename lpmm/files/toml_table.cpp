@@ -54,7 +54,7 @@ void check_text(std::string_view text, const std::string& name) {
   }
 }
 
-// What follows a string that begins at `text`, quotes and all; a string without an end takes it all.
+// Returns the text after the string that begins at `text`; a string without an end takes all of it.
 std::string_view after_string(std::string_view text) {
   const char quote = text[0];
   const bool is_long = text.size() > 2 && text[1] == quote && text[2] == quote;

@@ -25,7 +25,7 @@ class GradientHistory {
   double add(double square_sum, std::int64_t t, int percentile);
 
   std::span<const float> squares() const { return squares_; }
-  // Whether a history can have such places: 100, finite, not negative.
+  // Returns true if they can be a history's places: 100, finite, not negative.
   static bool can_be(std::span<const float> squares);
   void set(std::span<const float> squares);
 
@@ -33,7 +33,7 @@ class GradientHistory {
   std::array<float, kLength> squares_ = {};
 };
 
-// Whether the tensor has a history.
+// Returns true if the tensor has a history.
 bool has_history(const OptimizerConfig& optimizer, const std::string& tensor);
 
 // The square sums of the accumulated gradient.

@@ -17,7 +17,7 @@ DeviceMemory allocate(PackedDevice& device, std::int64_t bytes, const std::strin
 
 // Bytes of the device that on_device() needs for so many of the host.
 std::int64_t room_on(const PackedDevice& device, std::int64_t host_bytes);
-// Where the device reads what the host has: there, or in a copy that `room` takes.
+// Returns the host's data where the device can read it: in place, or copied to `room`.
 template <class T>
 const T* on_device(PackedDevice& device, const T* host, std::int64_t count, std::byte* room) {
   if (device.is_host()) return host;

@@ -35,7 +35,7 @@ std::string key_of(const ModelMemory& memory, const MemoryFile& kind, int tensor
   return kind.names_tensors ? fmt::format("{}:{}", memory.info(tensor).name, what) : std::string(what);
 }
 
-// What updates are made of besides the learning rate, of which each step has its own.
+// The settings that decide updates. The learning rate is not among them: each step has its own.
 Metadata settings_of(const ModelMemory& memory, const MemoryFile& kind) {
   const OptimizerConfig& optimizer = memory.optimizer();
   Metadata out = {
@@ -139,7 +139,7 @@ class Loading {
       }
     }
   }
-  // What the file says besides would be left out without a word.
+  // Refuses metadata that loading would silently drop.
   void check_known(const Metadata& settings, const Metadata& progress) const {
     for (const auto& [key, value] : file_.metadata()) {
       if (!settings.contains(key) && !progress.contains(key) && key != "learning_rate") {
@@ -241,8 +241,8 @@ void ModelMemory::save(const std::string& path, const MemoryFile& kind) const {
   write_safetensors(path, metadata, sources);
 }
 
-// All is looked at before anything changes. What cannot be read then, as where a disk fails, leaves memory
-// that no step begins with.
+// All is looked at before anything changes. A read that fails then, as on a bad disk, leaves memory that no
+// step begins with.
 void ModelMemory::load(const std::string& path, const MemoryFile& kind) {
   check_kind(*this, kind);
   state_->check_no_step("memory is loaded");

@@ -1,4 +1,4 @@
-// What files of packed memory hold.
+// Checks of the values in files of packed memory.
 #pragma once
 
 #include <optional>

@@ -22,7 +22,7 @@ namespace lpmm {
 // Ranges of elements, joined where they meet.
 class Ranges {
  public:
-  // Whether it has any of the elements [first, end).
+  // Returns true if a range has any of the elements [first, end).
   bool meets(std::int64_t first, std::int64_t end) const {
     const auto next = ends_.lower_bound(first);
     if (next != ends_.end() && next->first < end) return true;
@@ -63,8 +63,8 @@ struct MemoryState {
     bool frozen = false;
     bool folds_into_momentum = false;
     bool at_once = false;  // gradients of it are applied at once
-    // In the step under way: whether a gradient was folded, and the elements that took their last gradient,
-    // so that they were updated by it or their squares are in the norm that is clipped to.
+    // State of the step under way: a gradient was folded; the elements that took their last gradient, so that
+    // they were updated by it or their squares are in the norm that is clipped to.
     bool folded = false;
     Ranges finished;
     // The accumulator is that of the first slot here; states are of the elements that are owned here.
@@ -110,7 +110,7 @@ struct MemoryState {
   bool stepping = false, failed = false, broken = false;
   bool agreed = false;  // in the step under way, all ranks on whether it failed
   std::string failure;
-  // Of the step under way: whether all that an update made could be stored, and its tensor.
+  // For each update of the step under way: true if all that it made could be stored, and its tensor.
   std::vector<std::pair<const bool*, int>> pending;
   std::vector<kernels::Fold> waiting;  // the same
   double learning_rate = 0;            // the same
@@ -134,13 +134,13 @@ struct MemoryState {
     return tensors[static_cast<std::size_t>(tensor)].frozen ||
            std::find(left_out.begin(), left_out.end(), tensor) != left_out.end();
   }
-  // What the device is to fold of a gradient; nothing where that is dropped, or was applied at once.
+  // The fold that the device has to do for a gradient; nothing if that is dropped or was applied at once.
   std::optional<kernels::Fold> next_fold(int tensor, std::int64_t first, const kernels::Values& gradient,
                                          int microbatch, int contribution, bool is_last);
   void fold_waiting();
   void look_at_results();
   void agree();  // on whether the step failed
-  // By what is in the accumulator and for the whole tensor; `found`: room for what is counted, or null.
+  // Makes the update of the whole tensor from its accumulator; `found`: room for counts, or null.
   kernels::TensorUpdate update_of(int tensor, double clip, TensorStats* found);
   void apply(int tensor, std::int64_t first, const kernels::Values& gradient);
   void check_finished() const;

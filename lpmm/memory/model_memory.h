@@ -44,13 +44,13 @@ Ledger memory_ledger(std::span<const TensorInfo> tensors, const Policy& policy,
 // The workspace that their updates take besides, one after another; most rules need none.
 std::int64_t update_workspace_bytes(std::span<const TensorInfo> tensors, const OptimizerConfig& optimizer,
                                     const PackedDevice& device);
-// What an update takes for a while besides: the sums of columns, and the next steps of rows and columns, of
-// the tensor with the most.
+// The memory that an update takes for a while besides: the sums of columns, and the next steps of rows and
+// columns, of the tensor with the most.
 std::int64_t first_pass_bytes(std::span<const TensorInfo> tensors, const Policy& policy,
                               const OptimizerConfig& optimizer);
 
-// What a file of packed memory says it is, and what messages call who loads it. What belongs to a tensor has
-// its name and a colon in front, unless there is only one.
+// The format that a file of packed memory names, and the noun for its loader in messages. Entries of a tensor
+// have its name and a colon in front, unless there is only one.
 struct MemoryFile {
   std::string_view format = "lpmm packed memory", noun = "memory";
   bool names_tensors = true;
@@ -85,11 +85,11 @@ class ModelMemory {
   Share own_microbatches() const;
   // The elements of a tensor's states from which on they lie here; the view says how many. 0 where all do.
   std::int64_t own_first(int tensor) const;
-  // Where the elements end that each rank owns of a tensor's states.
+  // The ends of the elements of a tensor's states that each rank owns.
   std::vector<std::int64_t> owned_ends(int tensor) const;
-  // Null codes where the rule has no such state, or the tensor is frozen. Of a state it has the elements that
-  // this rank owns, maybe none, and of an accumulator and the parameter all. The accumulator is the momentum
-  // where gradients are accumulated in it, and with slots the first one.
+  // Null codes where the rule has no such state, or the tensor is frozen. A state has the elements that this
+  // rank owns, maybe none; an accumulator and the parameter have all. The accumulator is the momentum where
+  // gradients are accumulated in it, and with slots the first one.
   kernels::RoleView view(int tensor, Role role) const;
   bool is_frozen(int tensor) const;  // gradients of it are dropped
   // Gradients of it are applied as they come: Step::fold() must get that of each element once, zeros as well.
@@ -99,8 +99,8 @@ class ModelMemory {
   // Initial values, the host's, in fp32 or kernels::Values::bf16(...), rounded with the parameters' noise of
   // step 0; a compensation takes what that leaves. Ranges as in kernels/packed.h.
   void initialize(int tensor, std::int64_t first, const kernels::Values& values);
-  // What is stored as the parameter, without a compensation: what forward and backward read. `out` is memory
-  // of the device, and nothing but its elements' own alignment is asked of it; the CPU's is the host's.
+  // Decodes the parameter as forward and backward read it, without a compensation. `out` is memory of the
+  // device, and nothing but its elements' own alignment is asked of it; the CPU's is the host's.
   void decode(int tensor, std::int64_t first, std::span<float> out) const;
   void decode_bf16(int tensor, std::int64_t first, std::span<std::uint16_t> out) const;
   // The same from the tensor's first element on: where it is stored, if that is as fp32, or else decoded to
@@ -119,7 +119,7 @@ class ModelMemory {
   std::int64_t updates() const;
   // The learning rate of the last update; kNoLearningRate where there was none. Saved in checkpoints.
   double last_learning_rate() const;
-  // What a checkpoint restores beside codes and steps: the last step begun, the updates applied, and the
+  // Sets the rest of a checkpoint, besides codes and steps: the last step begun, the updates applied, and the
   // learning rate of the last. Throws UsageError in a step.
   void set_progress(std::uint32_t step, std::int64_t updates, double last_learning_rate);
 
@@ -134,8 +134,8 @@ class ModelMemory {
   // Null where there is no percentile clipping, or the tensor is frozen.
   GradientHistory* gradient_history(int tensor) const;
 
-  // What the update of the last step was about to do, by tensor, where that was asked for; empty where it was
-  // not or there was no update. Tensors without one have zeros.
+  // Statistics of the last step's update by tensor, if they were asked for; empty if they were not or there
+  // was no update. Tensors without one have zeros.
   std::span<const kernels::WatchStats> watched() const;
   // Memory of the device: the codes of updates, then those of ratios, where there are both
   // (kernels/peaks.h); empty where the policy keeps none.

@@ -1,4 +1,4 @@
-// What the user says about the optimizer, and the host scalars of one step.
+// The user's settings of the optimizer, and the host scalars of one step.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct ParameterGroup {
   bool frozen = false;       // stored, but neither accumulated nor updated
 };
 
-// What holds for one tensor.
+// The settings of one tensor.
 struct TensorGroup {
   double learning_rate_scale = 1, weight_decay = 0;
 };
@@ -41,7 +41,7 @@ struct OptimizerConfig {
 
 // Throws UsageError for values out of range, and for settings that the rule does not have.
 void check_optimizer(const OptimizerConfig& config);
-// Whether a step needs the norms of gradients before it updates anything.
+// Returns true if a step needs the norms of gradients before it updates anything.
 bool clips(const OptimizerConfig& config);
 
 // Throws UsageError for a group that matches none of the tensors, and where all tensors are frozen.
@@ -53,7 +53,7 @@ double peak_rate(const OptimizerConfig& config);
 void check_rate(double learning_rate);
 
 bool has_setting(const OptimizerConfig& config, SettingKey key);
-// What an error says of a setting that the rule lacks; both are named as the user knows them.
+// The message for a setting that the rule lacks; both are named as the user knows them.
 std::string why_no_setting(const std::string& setting, SettingKey key, RuleName rule,
                            const std::string& rule_text);
 // A setting as it was given, else the rule's default. Throws std::logic_error where the rule has no such

@@ -18,7 +18,7 @@ struct Resolved {
   std::string why_exempt;  // empty: it is not
 };
 
-// Without overrides.
+// Returns the reason for an exemption, before overrides are applied.
 std::string why_exempt_by_size(const Policy& policy, const TensorInfo& tensor) {
   if (tensor.shape.size() <= 1) return "one dimension";
   if (tensor.elements() >= policy.min_elements) return "";

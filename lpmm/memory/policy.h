@@ -1,4 +1,4 @@
-// Which spec each role of each tensor gets: a named preset plus overrides by name pattern.
+// The spec of each role of each tensor: a named preset plus overrides by name pattern.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace lpmm {
 
 struct OptimizerConfig;
 
-// What a tensor of two or more dimensions is for. Some rules treat embeddings and the weights that make
-// logits of the last layer's values otherwise.
+// The use of a tensor of two or more dimensions. Some rules treat embeddings and the weights that make logits
+// of the last layer's values otherwise.
 enum class TensorKind : std::uint8_t { kHidden, kEmbedding, kHead };
 
 struct TensorInfo {
@@ -48,7 +48,7 @@ std::string to_string(Role role, const Spec& spec);
 
 struct PolicyOverride {
   std::string pattern;                   // shell pattern on the tensor's name: * and ?
-  RoleArray<std::optional<Spec>> specs;  // what it changes
+  RoleArray<std::optional<Spec>> specs;  // the specs that it changes
   bool exempt = false;                   // or: all roles fp32
 };
 
@@ -62,7 +62,7 @@ struct Policy {
   std::int64_t min_elements = 0;          // tensors with fewer stay fp32
   bool error_feedback = false;            // the parameters' rounding errors go into the momentum (ECO)
   // Gradients are folded straight into the momentum, and there is no accumulator; with Muon, of hidden
-  // matrices. What the policy says of accumulators is for the rest.
+  // matrices. Its specs of accumulators are for the rest.
   bool accumulate_in_momentum = false;
   // A gradient updates its tensor as soon as it is known, and only tensors that are shared have an
   // accumulator: for one microbatch per step, without clipping.
@@ -99,8 +99,8 @@ std::string why_exempt(const Policy& policy, const TensorInfo& tensor);
 void check_policy(const Policy& policy, const OptimizerConfig& optimizer,
                   std::span<const TensorInfo> tensors);
 
-// Whether a shell pattern names one of the tensors, or none are known yet; and the end of a message that says
-// which it may have been meant for.
+// Returns true if a shell pattern names one of the tensors, or none are known yet; near_tensors() gives the
+// end of a message with the names that may have been meant.
 bool matches_any(std::string_view pattern, std::span<const TensorInfo> tensors);
 std::string near_tensors(std::string_view pattern, std::span<const TensorInfo> tensors);
 

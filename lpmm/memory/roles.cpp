@@ -35,7 +35,7 @@ bool uses(const OptimizerConfig& config, const TensorTraits& tensor, Role state)
   return rule_row(config.rule).uses(config.settings, tensor, state);
 }
 bool uses(const OptimizerConfig& config, Role state) {
-  const TensorTraits kinds[] = {{2, 2, false}, {1, 2, true}};  // what rules tell apart
+  const TensorTraits kinds[] = {{2, 2, false}, {1, 2, true}};  // the kinds that rules tell apart
   return std::any_of(std::begin(kinds), std::end(kinds),
                      [&](const TensorTraits& tensor) { return uses(config, tensor, state); });
 }

@@ -1,4 +1,4 @@
-// Which roles a tensor has under a policy and an optimizer, and what its momentum may be used for besides.
+// The roles of a tensor under a policy and an optimizer, and the further uses of its momentum.
 #pragma once
 
 #include <cstdint>
@@ -14,27 +14,27 @@
 
 namespace lpmm {
 
-// Whether the rule keeps this state of the tensor; of any tensor.
+// Returns true if the rule keeps this state of the tensor, or of any tensor.
 bool uses(const OptimizerConfig& config, const TensorTraits& tensor, Role state);
 bool uses(const OptimizerConfig& config, Role state);
 bool is_frozen(const OptimizerConfig& config, const std::string& tensor);
-// Whether a tensor has memory for the role: frozen tensors have it for the parameter alone.
+// Returns true if a tensor has memory for the role: frozen tensors have it for the parameter alone.
 bool has_role(const Policy& policy, const OptimizerConfig& config, const TensorInfo& tensor, Role role);
 
-// Which rows of the tensor share a variance of rows, and how many values a role has then.
+// The rows of the tensor that share a variance of rows, and the number of values of a role.
 RowShares shares_of(const OptimizerConfig& config, const TensorInfo& tensor);
 std::int64_t values_of(const OptimizerConfig& config, const TensorInfo& tensor, Role role);
 
-// What a tensor stores, whoever has the memory for it: views without addresses, and nothing where it has no
-// such role.
+// The storage of a tensor, whoever has the memory for it: views without addresses, and nothing for roles that
+// it lacks.
 using TensorPlan = RoleArray<std::optional<kernels::RoleView>>;
 TensorPlan plan_tensor(const Policy& policy, const OptimizerConfig& config, const TensorInfo& tensor);
 // Leaves of each tensor's states what a rank owns.
 void keep_own(std::span<TensorPlan> plans, const Shares& shares, int rank);
 
-inline constexpr int kMostMicrobatches = (1 << 14) - 1;  // what the noise stream holds, and the update
-// Whether its momentum can take gradients before the update: SGD's and Muon's, without Nesterov and clipping,
-// which know the gradient by itself and its norm.
+inline constexpr int kMostMicrobatches = (1 << 14) - 1;  // the noise stream has room for these and the update
+// Returns true if its momentum can take gradients before the update: SGD's and Muon's, without Nesterov and
+// clipping, which need the gradient by itself and its norm.
 bool can_accumulate(const OptimizerConfig& config);
 // Throws UsageError where a policy asks of the momentum what this optimizer's cannot do.
 void check_momentum(const Policy& policy, const OptimizerConfig& config);
@@ -49,10 +49,10 @@ void check_peaks(const Policy& policy, const OptimizerConfig& config);
 void check_at_once(const Policy& policy, const OptimizerConfig& config, int microbatches);
 // The same where microbatches form slots, or ranks share them.
 void check_slots(const Policy& policy, int microbatches, const Sharding& sharding);
-// How many of these tensors are updated without a look of the watch: their gradients are applied at once.
+// Counts the tensors that the watch does not see updated: their gradients are applied at once.
 std::int64_t count_unseen(const Policy& policy, const OptimizerConfig& config,
                           std::span<const TensorInfo> tensors);
-// Whether gradients of this tensor are folded into its momentum.
+// Returns true if gradients of this tensor are folded into its momentum.
 bool folds_into_momentum(const Policy& policy, const OptimizerConfig& config, const TensorInfo& tensor);
 // The factor of each of K gradients where it is folded in update `t` (1-based): 1/K; into a momentum, which
 // the update then multiplies by mu, 1/mu of that.

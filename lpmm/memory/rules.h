@@ -78,7 +78,7 @@ class SettingKey {
   std::string_view text_;
 };
 
-// The settings that were given, by key; switches are 0 or 1. Those that were not have the rule's default.
+// The settings that were given, by key; switches are 0 or 1. Settings that were not have the rule's default.
 class GivenSettings {
  public:
   struct Given {
@@ -106,12 +106,12 @@ struct SettingRow {
 
 struct RuleRow {
   std::string_view name, help;  // help: one line, which says what weight decay is added to
-  double learning_rate = 0;     // where none is given
+  double learning_rate = 0;     // the default
   std::vector<SettingRow> settings;
   std::vector<Role> states;                           // that it has with some settings, of some tensors
   bool variance_grows = false;                        // it is a sum over all steps
   bool (*needs_whole_tensors)(const GivenSettings&);  // sums over them, before their update
-  bool (*uses)(const GivenSettings&, const TensorTraits&, Role);   // whether it has this state of the tensor
+  bool (*uses)(const GivenSettings&, const TensorTraits&, Role);   // true: it has this state of the tensor
   RowShares (*shares)(const GivenSettings&, const TensorTraits&);  // of its variances of rows
   std::string_view (*problem)(const GivenSettings&);               // of values in range each; empty: none
   double (*momentum_kept)(const GivenSettings&);                   // share of it that stays per step

@@ -13,7 +13,7 @@
 namespace lpmm {
 namespace {
 
-constexpr int kMostContributions = 1 << 14;  // what the noise stream holds
+constexpr int kMostContributions = 1 << 14;  // the noise stream has room for these
 
 // The microbatches of a share, of `all`; with slots that of this rank.
 Share checked_share(Share share, int all, const Slots* slots, std::uint32_t step) {
@@ -85,7 +85,7 @@ void MemoryState::fold_waiting() {
   if (!failed && !folds.empty()) device.fold(folds);
 }
 
-// Whether a fold or a loss failed, of those so far; the first one is named.
+// Looks whether a fold or a loss failed so far, and keeps the name of the first.
 void MemoryState::look_at_results() {
   fold_waiting();
   const std::optional<int> tensor = results.next_failure();

@@ -61,7 +61,7 @@ class Step {
   // One contribution to the gradient of a range of one tensor in one microbatch of the share: fp32, or
   // kernels::Values::bf16(...), in the device's memory. The last contribution of the share's last microbatch
   // also yields the exact square sum of the range, and where gradients are clipped, UsageError is thrown for
-  // another one after it. After a failure nothing of it persists. Where gradients are applied at once it
+  // another one after it. After a failure no contribution persists. Where gradients are applied at once it
   // updates, and throws UsageError where a gradient comes twice.
   void fold(int tensor, std::int64_t first, const kernels::Values& gradient, int microbatch,
             int contribution = 0, bool is_last = true);
@@ -76,7 +76,7 @@ class Step {
   // Noise of this step, for other uses than rounding.
   Noise noise(std::uint32_t tensor, std::uint32_t stream) const;
   bool failed() const;  // here; waits for the work so far
-  // On any rank; all ask at the same place, when each has folded all that it will. The same for all.
+  // Returns true if it failed on any rank; all must call it at the same place, when all folds are done.
   bool failed_anywhere() const;
   // Marks the step failed (a loss that is NaN, say); after failed_anywhere(), for a reason that all ranks
   // see.

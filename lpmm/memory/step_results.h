@@ -1,4 +1,4 @@
-// What the folds, losses and updates of one step have found, which a device writes and the host reads at the
+// The results of the folds, losses and updates of one step, which a device writes and the host reads at the
 // end.
 #pragma once
 
@@ -75,10 +75,10 @@ class StepResults {
   std::size_t looked_at_ = 0;  // of them
 };
 
-// What the updates of a step do (WatchStats of kernels/packed.h).
+// Statistics of the updates of a step (WatchStats of kernels/packed.h).
 class UpdateWatch {
  public:
-  // What an update did to elements of a tensor from `first` on.
+  // The statistics of an update of elements of a tensor from `first` on.
   struct Seen {
     int tensor = 0;
     std::int64_t first = 0;
@@ -100,7 +100,7 @@ class UpdateWatch {
     update.watched = look.stats;
     if (kernels::is_orthogonal(update.rule)) look_at_gradient(update, look);
   }
-  // Once the device is synchronized.
+  // Reads the results, once the device is synchronized.
   std::vector<Seen> read() const {
     std::vector<Seen> seen;
     for (const Look& look : looks_) {

@@ -21,7 +21,7 @@ std::shared_ptr<ProgramRoom> make_program_room();
 class ProgramBuilder {
  public:
   ProgramBuilder();  // never finished
-  // With `inference`, one sequence of that many tokens per call, and no backward.
+  // With `inference`, a call has one sequence of that many tokens, and there is no backward.
   ProgramBuilder(int batch, ValueType compute, Device& device, int inference = 0);
   ~ProgramBuilder();
 
@@ -68,11 +68,11 @@ class ProgramBuilder {
   // same bits. Batch norms and losses cannot be part of it.
   Value recompute(Value x, const std::function<Value(Value)>& block);
 
-  // The ops of block(), whose values do not change while a text grows: of inference's first call. What reads
-  // them must keep them in a cache.
+  // Adds the ops of block(), whose values do not change while a text grows: inference runs them once. Ops
+  // that read them must keep them in a cache.
   Value once(const std::function<Value()>& block);
 
-  // In memory of its own, or in a room that it shares.
+  // Makes the program, in memory of its own or in a room that it shares.
   std::unique_ptr<Program> finish(std::shared_ptr<ProgramRoom> room = make_program_room());
 
   const std::vector<TensorInfo>& tensors() const { return tensors_; }

@@ -21,12 +21,12 @@ namespace lpmm {
 // Integer settings that every family which reads tokens has (TaskRow::has_tokens): positions a model has, and
 // tokens it knows (0: as many as the data's tokenizer has).
 inline constexpr std::string_view kContext = "context", kVocabulary = "vocabulary";
-// For families that read sentences and tell them apart: the number of sentences that a token may belong to.
+// The number of sentences that a token may belong to, for families that tell sentences apart.
 inline constexpr std::string_view kTypes = "types";
 // Flags of families that read sentences and have heads of these kinds, as the data asks for them: any number
 // of the classes for each example; a class for each word.
 inline constexpr std::string_view kMultiLabel = "multi_label", kOfWords = "of_words";
-// For pairs: the token that both sides end with, and the token that the target begins with (-1: the
+// For families of pairs: the token that both sides end with, and the one that the target begins with (-1: the
 // tokenizer's).
 inline constexpr std::string_view kEnd = "end_token", kStart = "start_token";
 
@@ -42,19 +42,19 @@ struct PublishedTokenizer {
   struct FileNames {
     std::string_view ours, theirs;
   };
-  std::string_view name;  // what data.tokenizer calls it
+  std::string_view name;  // its name in data.tokenizer
   std::array<FileNames, 2> files;
 };
 
 // Weights as others publish them. All throw RunError naming file and tensor for what does not fit.
 struct Published {
   std::string_view by;                           // whose layout it is: a library
-  std::string_view kinds;                        // what that library calls such models, for messages
+  std::string_view kinds;                        // that library's name for such models, for messages
   PublishedTokenizer tokenizer;                  // of models of text
-  bool (*is_at)(const std::string& path);        // whether a file or folder holds a model of this family
+  bool (*is_at)(const std::string& path);        // true: the path holds a model of this family
   ModelConfig (*read)(const std::string& path);  // its model
-  // What an import is to say: what read() took for granted because the files do not say it, or what it leaves
-  // out; empty or null: nothing.
+  // Returns the message of an import: the assumptions of read() where the files say nothing, or what it
+  // leaves out; empty or null: there is none.
   std::string (*remark)(const std::string& path, const ModelConfig& model) = nullptr;
   void (*load)(const std::string& path, ModelMemory& memory);
   // Running statistics; null: the family has none.
@@ -76,8 +76,8 @@ struct Family {
   // Throws UsageError, with the reason, for weights that training must not start from; null: from any with
   // its tensors.
   void (*check_start)(const ModelConfig& config, const WeightSource& weights) = nullptr;
-  // What is in the names of tensors that a run draws anew where the weights that it starts from lack them or
-  // have them for other classes; empty: none.
+  // A part of the names of tensors that a run draws anew if the weights that it starts from lack them or have
+  // them for other classes; empty: there are none.
   std::string_view head = {};
   // The family whose weights it can start from as well, and what of them it leaves out: that one's own head.
   std::string_view starts_from = {}, other_head = {};
@@ -93,16 +93,16 @@ struct FamilyList {
   const Family& find(std::string_view model) const;
   // All settings of that model, as its name says or at their defaults.
   ModelConfig config(const std::string& model) const;
-  // What they read, each kind once.
+  // Returns the kinds of data that the families read, each once.
   std::vector<const TaskRow*> tasks() const;
 };
 
 inline const TaskRow& task_of(const ModelConfig& config) {
   return *config.family->reads;
 }
-// With the name's own sizes where 0 asks for them, and sequences as long as the context where none is said.
+// Fills in the name's own sizes where 0 asks for them, and the context as the length where none is given.
 ModelConfig complete(const ModelConfig& config);
-// Throws UsageError for sizes that the model cannot have. With `gathers`, for updates without an accumulator:
+// Throws UsageError for sizes that the model cannot have. `gathers` is for updates without an accumulator:
 // ProgramBuilder::gather_gradients.
 std::unique_ptr<Model> make_model(const ModelConfig& config, bool gathers = false);
 // The lengths that sentences of at most `longest` tokens are filled up to, ascending.

@@ -1,4 +1,4 @@
-// From the list of ops to a program: what backward replays, when values live, one arena for all.
+// Makes a program from the list of ops: what backward replays, when values live, one arena for all.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -209,8 +209,8 @@ std::vector<int> replayed(const ProgramPlan& plan, int last, std::vector<int>& n
   return ops;
 }
 
-// What follows the forward pass: every op backward, each block after what of it is computed again; then what
-// is gathered.
+// Lists the passes after forward: every op backward, each block after the part of it that is computed again;
+// then the gathering.
 void list_backward(ProgramPlan& plan) {
   using Pass = ProgramPlan::Pass;
   find_inner_values(plan);

@@ -34,7 +34,7 @@ class Taken {
   std::vector<Stretch> stretches_;
 };
 
-// What is taken when: a tree over times, each node of which stands for a range of them. Values of equal size
+// The bytes that are taken at each time: a tree whose nodes stand for ranges of times. Values of equal size
 // lie side by side, so that a node has few stretches however many values it holds.
 class Occupancy {
  public:

@@ -16,10 +16,10 @@ using SettingValue = std::variant<bool, std::int64_t, double, std::vector<std::i
 
 struct ModelSetting {
   std::string_view key;
-  SettingValue standard;          // where none is given; says the kind of value that it takes
+  SettingValue standard;          // the default, which also gives the type of the value
   double low = 0, high = 0;       // of a number, or of every number of a list. A default below: must be given
   std::string_view help;          // one line
-  std::string_view old_key = {};  // what configurations called it before, which still means it
+  std::string_view old_key = {};  // its former name in configurations, which still works
 };
 
 // "true", "12", "0.1", "[512, 64]": as TOML has it.
@@ -37,7 +37,7 @@ struct PreferenceLoss {
 struct ModelConfig {
   std::string name;
   const Family* family = nullptr;  // that the name is of
-  // What the data decides: the shape of images and their classes, or the length of sequences of tokens.
+  // Set by the data: the shape of images and their classes, or the length of sequences of tokens.
   int height = kImageSide, width = kImageSide, channels = kImageChannels, classes = kImageClasses;
   int length = 0;
   bool documents = false;  // a sequence holds several, kept apart, and the loss of some tokens does not count

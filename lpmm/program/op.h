@@ -1,4 +1,4 @@
-// What a program is made of: values, and ops that each bring their backward.
+// The elements of a program: values, and ops that each bring their backward.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace lpmm {
 
-// How a tensor starts. scale: standard deviation, half width of the interval, or the value itself.
+// The initial values of a tensor. scale: standard deviation, half width of the interval, or the value itself.
 enum class InitialKind : std::uint8_t { kNormal, kUniform, kConstant };
 struct Initial {
   InitialKind kind = InitialKind::kConstant;
@@ -32,7 +32,7 @@ struct TensorUse {
   int tensor = -1, place = 0;
 };
 
-// What an op sees while a program runs.
+// The state that an op is given while a program runs.
 struct RunState {
   Device& device;
   const ModelMemory& memory;
@@ -65,20 +65,20 @@ class Op {
   virtual std::int64_t workspace_bytes() const { return 0; }
   virtual std::int64_t host_workspace_bytes() const {
     return 0;
-  }  // what the host writes and the device reads
+  }  // memory that the host writes and the device reads
   virtual std::int64_t cache_bytes(std::int64_t /*positions*/) const { return 0; }  // Program::cache_bytes
   // The largest piece of a parameter or of its gradient that exists in fp32 at once.
   virtual std::int64_t transient_bytes() const { return 0; }
   // The bytes of the gradients of one-dimensional tensors that its backward makes.
   virtual std::int64_t vector_gradient_bytes() const { return 0; }
-  // Whether backward leaves out the gradient of what has none: the program's input.
+  // Returns true if backward leaves out the gradient of the program's input, which has none.
   virtual bool skips_gradient() const { return false; }
   virtual void forward(RunState& run) const = 0;
   virtual void backward(RunState& run) const = 0;
   // Hands over the gradient of a tensor for all ops that use it (ProgramBuilder::gather), when every other
   // backward is done.
   virtual void gather(RunState& /*run*/) const {}
-  // Whether forward does nothing but make its output, so that it may run twice.
+  // Returns true if forward only makes its output, so that it may run twice.
   virtual bool is_pure() const { return true; }
 
   std::vector<int> inputs;       // value ids
@@ -97,8 +97,8 @@ class Op {
   std::byte* data(const RunState& run, int value) const;
   std::byte* gradient(const RunState& run, int value) const;  // null where the value has none
   std::byte* saved_data(const RunState& run) const;
-  // Whether gradients of one-dimensional tensors wait, so as to be folded with those of all other ops; and
-  // their room, of vector_gradient_bytes(), which is theirs until then.
+  // Returns true if gradients of one-dimensional tensors wait to be folded with those of all other ops; their
+  // room, of vector_gradient_bytes(), is theirs until then.
   bool folds_later() const { return waiting >= 0; }
   std::byte* waiting_data(const RunState& run) const;  // null where they do not wait
   // The gradient of a whole tensor, which lies there where gradients wait.

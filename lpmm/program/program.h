@@ -69,7 +69,7 @@ struct PendingLoss {
   BatchResult read() const { return {result->sum, result->correct, count, result->margin}; }
 };
 
-// What generating text keeps between calls: the keys and values of every position so far.
+// The state of text generation between calls: the keys and values of every position so far.
 struct Inference {
   // The cache of one attention op. Caches of another text, such as a source's, do not grow.
   struct Cache {
@@ -100,14 +100,14 @@ class Program {
   virtual std::int64_t largest_transient_bytes() const = 0;
   // Forward and backward of one microbatch; gradients are folded in `step`, which is one of `memory`, as they
   // appear, those of norms and of biases of linear layers at the end where the device would rather have them
-  // together. Where it throws in the midst of that, the step has failed.
+  // together. If it throws, the step has failed.
   virtual PendingLoss train(const ModelMemory& memory, Step& step, Buffers& buffers, const Batch& batch,
                             int microbatch) = 0;
-  // Forward with running statistics; batch.count <= the program's batch. `outputs`, where it is not null,
-  // gets what the last layer says of every example: logits of classes, a number, an embedding.
+  // Forward with running statistics; batch.count <= the program's batch. `outputs`, if not null, gets the
+  // last layer's output for every example: logits of classes, a number, an embedding.
   virtual BatchResult evaluate(const ModelMemory& memory, const Buffers& buffers, const Batch& batch,
                                std::vector<float>* outputs = nullptr) = 0;
-  // What infer() keeps of sequences of at most so many positions, and takes to reorder them.
+  // Returns the bytes that infer() keeps for sequences of so many positions, and needs to reorder them.
   virtual std::int64_t cache_bytes(std::int64_t /*positions*/) const { return 0; }
   // The next tokens of one sequence, or the next of each, as many as the program was built for
   // (build_inference, build_decoder).
@@ -127,10 +127,10 @@ class Model {
   // length.
   virtual std::unique_ptr<Program> build(int batch, ValueType compute, Device& device,
                                          int longest = 0) const = 0;
-  // For `length` tokens per call. Throws UsageError for a model that does not read tokens.
+  // Builds a program for `length` tokens per call. Throws UsageError for a model that does not read tokens.
   virtual std::unique_ptr<Program> build_inference(int length, ValueType compute, Device& device) const;
-  // For a model of pairs: one token of each of `sequences` per call, with sources padded to `length`. Throws
-  // UsageError for another model.
+  // Builds one for a model of pairs: one token of each of `sequences` per call, sources padded to `length`.
+  // Throws UsageError for another model.
   virtual std::unique_ptr<Program> build_decoder(int sequences, int length, ValueType compute,
                                                  Device& device) const;
 };

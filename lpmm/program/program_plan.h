@@ -24,7 +24,7 @@ struct ProgramPlan {
     int block = -1,
         again = -1;  // of a value inside a block that is recomputed: where it lives the second time
   };
-  // What follows the forward pass: an op's forward once more, its backward, and last of all gathering.
+  // The passes after the forward pass: an op's forward once more, its backward, and last of all gathering.
   enum class Pass : std::uint8_t { kReplay, kBackward, kGather };
   struct Event {
     int op;
@@ -61,7 +61,7 @@ struct ProgramPlan {
     return std::find(gathered.begin(), gathered.end(), tensor) != gathered.end();
   }
   const Slots& value(int id) const { return values[static_cast<std::size_t>(id)]; }
-  // Where a value's data is while `block` is replayed or run backward (-1: none is).
+  // Returns the slot of a value's data while `block` is replayed or run backward (-1: none is).
   int data_slot(int id, int block) const {
     const Slots& s = value(id);
     return block >= 0 && s.block == block ? s.again : s.data;

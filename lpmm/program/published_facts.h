@@ -1,4 +1,4 @@
-// What a publisher says of a model besides its sizes and weights. Runs carry it from import to export.
+// Facts that a publisher states of a model besides sizes and weights. Runs carry them from import to export.
 #pragma once
 
 #include <cstdint>

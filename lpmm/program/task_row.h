@@ -17,7 +17,7 @@ struct DataRequest;
 struct RunConfig;
 
 struct TaskRow {
-  std::string_view reads;              // what its models read, for messages
+  std::string_view reads;              // the data that its models read, for messages
   std::string_view by_path;            // the name of the set that data.path leads to
   std::string_view also_by_path = {};  // another such set, which a configuration must name
   // Models read sequences of tokens: their families have the settings kContext and kVocabulary.
@@ -38,7 +38,7 @@ struct TaskRow {
   void (*complete)(RunConfig& config, bool names_tokenizer) = nullptr;
   // Chooses a set for a name that leaves that open; null: no name does.
   void (*choose_set)(RunConfig& config) = nullptr;
-  // What reads the data where only its size matters and the configured tokenizer is not there, which it says
+  // Makes a tokenizer for data of which only the size matters if the configured one is not there; it says so
   // on standard error. Null, or returns null: nothing stands in.
   std::unique_ptr<Tokenizer> (*stand_in)(RunConfig& config) = nullptr;
 };

@@ -24,7 +24,7 @@ class WeightSource {
   virtual std::vector<TensorInfo> infos() const = 0;
   // All values of the tensor at this place of infos() in order, panel by panel.
   virtual void read(std::size_t tensor, PackedDevice& device, const PanelBody& body) const = 0;
-  // What their publisher said besides, as the run kept it.
+  // The facts that their publisher stated besides, as the run kept them.
   virtual PublishedFacts facts() const { return {}; }
   // Writes a file of what this holds; it appears whole or not at all. Throws UsageError for a place inside
   // what is read, or for what is no ordinary file.

@@ -118,8 +118,8 @@ OptimizerConfig make_config(const std::string& rule, double learning_rate, doubl
   return config;
 }
 
-// How a tensor is stored whose parameter the framework keeps, or that is packed as a whole. Gradients have an
-// accumulator of their own, as in a run that clips: a loop may ask for their norm.
+// The storage of a tensor whose parameter the framework keeps, or that is packed as a whole. Gradients have
+// an accumulator of their own, as in a run that clips: a loop may ask for their norm.
 struct Plan {
   TensorInfo info;
   Policy policy;
@@ -175,7 +175,7 @@ struct Plan {
 };
 
 // ---- a step --------------------------------------------------------------------------------------------------------
-// What a role of an update is stored as: as planned, or as the framework's own tensor is.
+// The storage of a role in an update: as planned, or as the framework's own tensor has it.
 enum Type : int { kPlanned = -1, kFp32 = 0, kBf16 = 1, kBf16Nearest = 2 };
 using RoleMemory = std::tuple<int, Address, Address, int>;  // role, codes, steps, Type
 
@@ -261,9 +261,9 @@ class Updates {
 
 // accumulator += scale * gradient, from an element on. `number` counts the gradients of a tensor in a step;
 // the first finds the accumulator empty. Returns by how much this raises the sum of squares, or NaN where
-// something is not finite and the sum is lost. What is stored has a rounding error of mean 0, which the
-// square of the stored sum has too, and makes too large. The gradient does not know that error. So what a sum
-// gains from a gradient, before it is rounded, is right on average, and so is the sum of the gains.
+// something is not finite and the sum is lost. The stored sum has a rounding error of mean 0, which makes its
+// square too large on average. The gradient does not know that error. So the gain from a gradient, before it
+// is rounded, is right on average, and so is the sum of the gains.
 double fold(const Plan& plan, Address codes, Address steps, std::int64_t first, std::int64_t count,
             Address gradient, bool is_bf16, double scale, std::uint64_t seed, std::uint32_t ordinal,
             std::uint32_t step, std::uint32_t number) {
@@ -313,8 +313,8 @@ void decode_rows(const Plan& plan, Address codes, Address steps, std::int64_t wi
                         reinterpret_cast<const std::int32_t*>(rows), count, reinterpret_cast<float*>(out));
 }
 
-// Of fp32 values, a whole role, with the noise of a step; `nearest` rounds without. False: one is not
-// storable.
+// Encodes fp32 values of a whole role with the noise of a step; `nearest` rounds without. Returns false if a
+// value is not storable.
 bool encode(const Plan& plan, int role, Address codes, Address steps, Address values, bool nearest,
             std::uint64_t seed, std::uint32_t ordinal, std::uint32_t step) {
   const auto r = static_cast<Role>(role);

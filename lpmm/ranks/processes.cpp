@@ -26,7 +26,7 @@ constexpr auto kGrace = std::chrono::seconds(2);  // for the others, once one ha
 
 enum class Ending : std::uint8_t { kNone, kDone, kUsage, kFailed, kLost, kInterrupted };
 
-// What a rank tells the process that waits for it, in memory that both see.
+// The message of a rank to the process that waits for it, in shared memory.
 struct Slate {
   RankPlace place;
   Ending ending = Ending::kNone;

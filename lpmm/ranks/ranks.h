@@ -23,7 +23,7 @@ class RankLost : public RunError {
   using RunError::RunError;
 };
 
-// Where a rank is, for errors: a step, and what it does there.
+// The place of a rank, for errors: a step, and the phase of that step.
 struct RankPlace {
   std::int64_t step = 0;
   const char* phase = "start";
@@ -38,11 +38,11 @@ class Ranks {
   int size() const { return size_; }  // 1: alone
   bool is_first() const { return rank_ == 0; }
 
-  // Sends send[i] to rank i and fills receive[i] with what that sends, whose length is known here; all at
-  // once. Those of this rank are left alone.
+  // Sends send[i] to rank i and fills receive[i] with the bytes that it sends, whose number is known here;
+  // all at once. Its own entries are not used.
   virtual void swap(std::span<const std::span<const std::byte>> send,
                     std::span<const std::span<std::byte>> receive) = 0;
-  // What the errors of later calls say they happened in; where it is kept, if not here.
+  // Sets the place that errors of later calls name; write_place() says where it is kept.
   void now_in(std::int64_t step, const char* phase) {
     if (size_ > 1) *place_ = {step, phase};
   }
@@ -63,7 +63,7 @@ class Ranks {
     }
     return values;
   }
-  // Whether it holds for one of them.
+  // Returns true if it holds on any rank.
   bool any(bool mine);
 
   std::int64_t sent_bytes() const { return sent_; }  // to all others so far

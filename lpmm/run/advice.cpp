@@ -21,7 +21,7 @@ bool loses(const Codec& codec) {
   return codec.rounding == Rounding::kNearest && codec.format.map != Map::kFp32;
 }
 
-// Which role holds the least of what an update changes: what rounding takes there is lost.
+// Returns the role with the smallest part of an update: rounding loses what it drops there.
 Role finest_term(const ModelMemory& memory, std::size_t tensor) {
   const bool compensates = memory.view(static_cast<int>(tensor), Role::kCompensation).codes != nullptr;
   return compensates ? Role::kCompensation : Role::kParameter;
@@ -76,7 +76,7 @@ std::string zero_free_formats(std::uint8_t bits) {
   return fmt::format("{}", fmt::join(names, " or "));
 }
 
-// How a tensor's states are stored.
+// The storage of a tensor's states.
 struct StoredState {
   const Policy& policy;
   const OptimizerConfig& optimizer;

@@ -1,4 +1,4 @@
-// What a person should be told about underflow, before training and while it runs.
+// Advice to a person about underflow, before training and while it runs.
 //
 // Lost updates only hurt under nearest rounding: with stochastic rounding an increment u moves a code by one
 // step with probability |u| / step, and the mean is right. So warnings are about packed (and bf16) parameters

@@ -78,7 +78,7 @@ std::vector<StoredPart> parts_of(const ModelMemory& memory, Buffers& buffers) {
   return parts;
 }
 
-// What a file may hold besides: peaks, and states of tensors that are only looked at.
+// Names of entries that a file may hold besides: peaks, and states of tensors that are only looked at.
 std::set<std::string> left_out(const ModelMemory& memory) {
   std::set<std::string> names;
   for (int i = 0; i < memory.tensors(); ++i) names.insert(peaks_name(memory.info(i).name));
@@ -198,7 +198,7 @@ void write_checkpoint(const std::string& folder, const std::string& name, std::i
     file.write(std::as_bytes(std::span(text)));
     file.sync();
     sync_folder(temporary);
-    inspect_checkpoint(temporary);  // what no reader would take does not become a checkpoint
+    inspect_checkpoint(temporary);  // files that no reader would take must not become a checkpoint
     fs::rename(temporary, fs::path(folder) / name);
     sync_folder(folder);
   } catch (...) {

@@ -38,9 +38,9 @@ std::string checkpoint_name(std::int64_t step);
 
 // Saves to FOLDER/step_NNNNNNNN and returns that path: checks the free space, writes to a temporary name,
 // reads that as a later program will, syncs, renames, and then removes all but the newest `keep` (0: keeps
-// all) and those of the steps `also_kept`. Whatever fails, older
-// checkpoints stay as they are; throws RunError that says so and why. `run` is kept in state.json. Of
-// several ranks the first one writes, and all call it; the files are those of one.
+// all) and those of the steps `also_kept`. Whatever fails, older checkpoints stay as they are; throws
+// RunError that says so and why. `run` is kept in state.json. All ranks call it and the first one writes; the
+// files are as those of one rank.
 std::string save_checkpoint(const std::string& folder, std::int64_t step, const std::string& model,
                             const ModelMemory& memory, const Buffers& buffers, const Json& run, int keep,
                             std::span<const std::int64_t> also_kept = {});
@@ -60,8 +60,8 @@ Json checkpoint_run(const std::string& path);
 std::string newest_checkpoint(const std::string& folder, bool clean = false);
 // The steps of the checkpoints below FOLDER, newest first.
 std::vector<std::int64_t> saved_steps(const std::string& folder);
-// What to do where the checkpoint at `path` is damaged: a sentence that names the newest older one beside it
-// that was read and is whole.
+// Advice for a damaged checkpoint at `path`: a sentence that names the newest older one beside it that was
+// read and is whole.
 std::string earlier_checkpoint(const std::string& path);
 // A path a user gives: a checkpoint, a checkpoints folder or a run's folder, however it is written; what is
 // returned ends with step_NNNNNNNN where the folder is called so. Throws UsageError.

@@ -80,8 +80,8 @@ std::vector<std::int64_t> shape_of(const SafetensorsFile& file, const std::strin
   return shape;
 }
 
-// How many values a role has. Of rows and columns only the file knows: rows may share them, and a leading
-// dimension of 1 was a row once.
+// Returns the number of values of a role. For rows and columns only the file knows it: rows may share them,
+// and a leading dimension of 1 was a row once.
 std::int64_t values_in(const SafetensorsFile& file, const CheckpointTensor& tensor, Role role) {
   const TensorInfo info{tensor.name, tensor.shape};
   const SafetensorsEntry* entry = file.find(role_name(tensor.name, role));
@@ -126,7 +126,7 @@ void add_peaks(const SafetensorsFile& file, CheckpointTensor& tensor, std::set<s
   tensor.specs.emplace_back("peaks", fmt::format("{} x 4 bits", one == 0 ? 0 : entry.bytes / one));
 }
 
-// What the metadata of an opened checkpoint says, each part checked against the file.
+// Reads the metadata of an opened checkpoint and checks each part against the file.
 std::vector<CheckpointTensor> tensors_of(const OpenedCheckpoint& opened) {
   const SafetensorsFile& file = opened.file;
   std::vector<CheckpointTensor> tensors;

@@ -1,6 +1,6 @@
 // The two files of a checkpoint as they lie on disk (format: checkpoint.h): which tensors stand for what, the
-// sealed state.json, and the checks of both. For those who write and read checkpoints; others take
-// checkpoint.h and stored_weights.h.
+// sealed state.json, and the checks of both. It is for code that writes and reads checkpoints; other code
+// takes checkpoint.h and stored_weights.h.
 #pragma once
 
 #include <cstddef>
@@ -71,7 +71,7 @@ Json histories_json(const ModelMemory& memory);
 // The histories of the tensors of `memory` that have one. Throws RunError where one is missing or invalid.
 std::vector<std::optional<GradientHistory>> histories_of(const Json& state, const ModelMemory& memory,
                                                          const std::string& path);
-// What state and metadata say, each part checked against the file.
+// Reads state and metadata, and checks each part against the file.
 CheckpointInfo info_of(const OpenedCheckpoint& opened, const std::string& path);
 
 }  // namespace lpmm

@@ -244,7 +244,7 @@ void take_model(const ModelConfig& start, const FamilyList& families, TomlTable&
   if (is_same) file.set("model.name=" + toml_string(start.name), "--init");
 }
 
-// Whether one of the settings begins so: "memory.preset=".
+// Returns true if one of the settings begins so: "memory.preset=".
 bool gives(const std::vector<std::string>& settings, std::string_view begin) {
   return std::ranges::any_of(settings, [&](const std::string& s) { return s.starts_with(begin); });
 }
@@ -308,7 +308,7 @@ std::optional<TomlTable> recorded_config(const std::filesystem::path& path) {
   return {};
 }
 
-// Which optimizers a key may be meant for: that of the run and, where the key is the file's, the file's own,
+// The optimizers that a key may be meant for: that of the run and, for keys of the file, the file's own,
 // which the command line may have changed.
 struct MeantOptimizers {
   OptimizerConfig of_run, of_file;
@@ -359,7 +359,7 @@ std::string why_no_state(const TomlTable& table, Role state, const OptimizerConf
   return fmt::format("{} is the spec of a state that {} does not keep; it keeps {}", key, rule, join(kept));
 }
 
-// Whether the recorded configuration has the key of [optimizer], [memory] or an override of that.
+// Returns true if the recorded configuration has the key of [optimizer], [memory] or an override of that.
 bool is_recorded(const TomlTable& recorded, const std::string& key) {
   const std::string last = key.substr(key.rfind('.') + 1);
   const TomlTable memory = recorded.table("memory");

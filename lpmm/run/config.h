@@ -18,19 +18,19 @@ namespace lpmm {
 
 struct FamilyList;
 
-// Which underflow records tell of every tensor besides the sums: those of tensors make most of a log, and a
-// report reads the last ones only.
+// The underflow records that hold counts of every tensor besides the sums: those of tensors make most of a
+// log, and a report reads the last ones only.
 enum class TensorRecords { kLast, kAll };
 
 inline constexpr const char* kDrawnSet = "drawn";     // images that the program draws
-inline constexpr std::string_view kAutoSet = "auto";  // what the machine has
+inline constexpr std::string_view kAutoSet = "auto";  // cifar10 if its files are there, else drawn
 inline constexpr std::string_view kConversationSet = "conversations";
 
 // Keys of [data] that only conversations have.
 struct ConversationKeys {
   std::string chat_template;     // template: how a conversation becomes a text; empty: as train.init has it
   std::string loss = "answers";  // the tokens that are learnt: of "answers", of "all", of the "last" one
-  std::string too_long = "cut";  // what becomes of more tokens than data.length: "cut", "drop" or "split"
+  std::string too_long = "cut";  // the treatment of more tokens than data.length: "cut", "drop" or "split"
   bool skip_broken = false;      // go on after a line that cannot be read
 
   bool operator==(const ConversationKeys&) const = default;
@@ -98,8 +98,8 @@ struct ConfigOptions {
   std::string preset = {}, rounding = {};  // empty: as in the file
   std::vector<std::string> settings = {};  // "a.b=c"
   const FamilyList* families = nullptr;    // the models that there are; needed
-  // What the run starts from, null where that does not matter. Where the file names no model, or another one
-  // of that family, the run has that model, with those of its other settings that the file says.
+  // The model that the run starts from, null if that does not matter. If the file names no model, or another
+  // one of that family, the run has that model, with those of its other settings that the file says.
   const ModelConfig* start = nullptr;
 };
 
@@ -122,7 +122,7 @@ std::string to_toml(const RunConfig& config);
 
 // The text of a run's config.toml: the same, and its checksum in a comment as the last line.
 std::string sealed_config(const RunConfig& config);
-// What that line says, and what it should say.
+// The checksum that this line has, and the one that it should have.
 inline constexpr std::string_view kSeal = "# crc32 ";
 struct Seal {
   std::string saved, found;

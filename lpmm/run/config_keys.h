@@ -52,7 +52,7 @@ inline Choices<RuleName> rule_choices() {
   return names;
 }
 
-// What other programs call these keys.
+// The names of these keys in other programs.
 inline constexpr std::pair<std::string_view, std::string_view> kOtherWords[] = {
     {"lr", "optimizer.learning_rate"},
     {"wd", "optimizer.weight_decay"},

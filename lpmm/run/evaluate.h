@@ -13,7 +13,7 @@ namespace lpmm {
 
 struct Tested {
   Meter meter;
-  DataSource::Scores scores;  // what the set is scored by besides
+  DataSource::Scores scores;  // the set's other scores
 };
 // All test examples, so many at a time. The ranks of the memory share them and all get the same.
 Tested run_test(Program& program, const ModelMemory& memory, const Buffers& buffers, const DataSource& data,

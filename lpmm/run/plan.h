@@ -1,4 +1,4 @@
-// What a run will take, known before it starts: the program is built, not run.
+// The resources that a run will take, known before it starts: the program is built, not run.
 #pragma once
 
 #include <array>
@@ -26,16 +26,16 @@ struct Plan {
   std::int64_t data_bytes = 0;               // data set and prepared batches
   std::int64_t overhead_bytes = 0;           // code and tables of libraries, stacks of threads
   std::int64_t translation_bytes = 0;        // of pairs that are scored by BLEU: what beams take
-  std::int64_t watch_bytes = 0;              // what the watch keeps of its last steps
+  std::int64_t watch_bytes = 0;              // of the watch's records of the last steps
   std::int64_t peak_bytes = 0;  // of the resident memory of the whole process, program and libraries included
-  std::int64_t needed_bytes = 0;  // what it has yet to take: a text is in memory already
+  std::int64_t needed_bytes = 0;  // yet to be taken: a text is in memory already
   std::int64_t device_bytes = 0;  // of the device, where it has memory of its own; not of the peak
   SentBytes sent;                 // to other ranks in a step
 };
 
 // Builds the program of `model`, which is that of setup.config.model, for the device and adds up; allocates
-// next to nothing. Without a device: for the one that the config names. For one of so many ranks, what it has
-// for itself alone.
+// next to nothing. Without a device it is for the one that the config names. With several ranks it counts the
+// memory of one of them.
 Plan make_plan(const Setup& setup, const Model& model, Device& device, int ranks = 1, int rank = 0);
 Plan make_plan(const Setup& setup, const Model& model);
 

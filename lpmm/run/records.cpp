@@ -40,8 +40,8 @@ Json stats_json(const kernels::ChangeStats& s) {
   return out;
 }
 
-// Whether a finished run diverged: its losses are not numbers or far from those of any model that learns
-// (nats per label), or its last step failed.
+// Returns true if a finished run diverged: its losses are not numbers or far from those of any model that
+// learns (nats per label), or its last step failed.
 bool is_diverged(const RunProgress& state) {
   constexpr double kHopeless = 1e4;
   const auto is_lost = [](const Meter& m) { return m.count > 0 && !(m.loss() < kHopeless); };

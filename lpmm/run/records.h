@@ -33,7 +33,7 @@ Json eval_record(const RunProgress& state, std::int64_t epoch, double seconds);
 std::string test_text(const RunProgress& state, std::int64_t epoch);
 std::string best_text(const BestTest& best, bool gives_up);
 std::string skip_text(const RunConfig& config, std::int64_t step, const std::string& failed);
-// What came out; "diverged": true where the run ended and the loss or the last step say so. `speed_key` names
+// The results of a run; "diverged": true if it ended and the loss or the last step say so. `speed_key` names
 // images or tokens per second; `error` is empty or why the run ended.
 Json summary_record(const RunProgress& state, const Plan& plan, const Setup& setup,
                     const std::string& speed_key, bool interrupted, const std::string& error);
@@ -41,7 +41,7 @@ Json summary_record(const RunProgress& state, const Plan& plan, const Setup& set
 void add_ranks(Json& summary, Ranks& ranks);
 // The summary that a log ends with where its run came to an end; null where it was stopped or goes on.
 const Json* end_of(std::span<const Json> records);
-// Whether a summary says so. One of an older program does where its test loss is no number.
+// Returns true if a summary says so; one of an older program does by a test loss that is no number.
 bool diverged(const Json& summary);
 
 }  // namespace lpmm

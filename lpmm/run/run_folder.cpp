@@ -16,8 +16,8 @@ namespace lpmm {
 namespace fs = std::filesystem;
 namespace {
 
-// Keys that may change when a run goes on: they do not touch the steps it has made. What a preset stands for
-// is compared role by role.
+// Keys that may change when a run goes on: they do not touch the steps it has made. Specs of a preset are
+// compared role by role.
 bool may_change(const std::string& key) {
   for (const char* free :
        {"train.device", "train.threads", "train.steps", "train.epochs", "train.eval_every_epochs",

@@ -75,8 +75,8 @@ std::string data_text(const Json& data) {
   return text.empty() ? data.dump() : text;
 }
 
-// How many training examples the run had, where they made another number of steps per epoch than `examples`
-// do; empty where they made as many, or where the counts of the state do not fit together.
+// Says how many training examples the run had if they made another number of steps per epoch than `examples`
+// do; empty if they made as many, or if the counts of the state do not fit together.
 std::string change_of_examples(const Json& saved, std::int64_t examples, std::int64_t batch,
                                bool keeps_last) {
   constexpr std::int64_t kMostSteps = std::int64_t{1} << 32;

@@ -1,4 +1,4 @@
-// What a run knows besides its model memory and saves beside it: where it is and what it has counted.
+// The state of a run besides its model memory, saved beside it: its place in the data and its counts.
 #pragma once
 
 #include <array>
@@ -37,7 +37,7 @@ struct Meter {
 };
 
 inline constexpr std::size_t kWatchedLosses = 128;
-// What the watch (lpmm/run/watch/) goes by: the same after a stop.
+// The state of the watch (lpmm/run/watch/), which goes on unchanged after a stop.
 struct WatchState {
   std::vector<double> losses;  // the last ones, oldest first
   // The last step of each kind of spike (SpikeKind); what follows soon is the same one.
@@ -58,7 +58,7 @@ struct RunProgress {
   Meter epoch, window;  // since the epoch began, since the last step record
   RoleArray<std::int64_t> increments = {}, underflows = {};
   std::optional<Meter> test;  // the last evaluation
-  DataSource::Scores scores;  // what it was scored by besides
+  DataSource::Scores scores;  // the other scores of it
   BestTest best;              // kept up where tracks_best() says so
   double train_seconds = 0;
   std::int64_t items = 0;  // images or tokens trained on
@@ -71,12 +71,12 @@ inline bool tracks_best(const RunConfig& config) {
   return config.checkpoint.keep_best || config.train.patience > 0;
 }
 
-// What a run's bits depend on besides its config.
+// The parts of program and machine that a run's bits depend on, besides its config.
 Json computed_by(const Device& device);
 // A sentence where a checkpoint was computed by something else; empty where it was not.
 std::string change_of_machine(const Json& saved, const Device& device);
 
-// With epoch and index, for readers of state.json.
+// Adds epoch and index, for readers of state.json.
 Json state_json(const RunProgress& state, const RunConfig& config, std::int64_t steps_per_epoch,
                 const Device& device);
 // Throws RunError naming the checkpoint at `path` for what state_json() did not say for this run.

@@ -18,7 +18,7 @@
 namespace lpmm {
 namespace {
 
-// With all that can be told without the data; throws where the model cannot read it.
+// Completes the model as far as is possible without the data; throws if the model cannot read the set.
 RunConfig without_data(RunConfig config) {
   const TaskRow& row = task_of(config.model);
   const auto holds = [&](const TaskRow* task) {

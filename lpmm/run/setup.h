@@ -34,8 +34,8 @@ Setup open_data(const RunConfig& given, std::unique_ptr<Tokenizer> own = nullptr
 // The same, with the data of `other` where both mean the same one.
 Setup open_data(const RunConfig& given, const Setup& other);
 
-// What only data tells, from the configuration that a run of the same wrote: where that is enough, no data is
-// wanted. False where a tokenizer decides as well, that of train.init.
+// Takes settings that only data decides from a run of the same configuration, so that no data is needed.
+// Returns false if the tokenizer of train.init decides as well.
 bool take_from_run(RunConfig& config, const RunConfig& run);
 
 // The model as a run of that configuration trains it: without accumulators it gathers gradients, unless an

@@ -1,4 +1,4 @@
-// What a checkpoint holds as values, whatever its specs: for initial values, exports and whoever does not go
+// The decoded values of a checkpoint, whatever its specs: for initial values, exports and whoever does not go
 // on with its run.
 #pragma once
 
@@ -48,15 +48,15 @@ class StoredWeights : public WeightSource {
 // none, it embeds.
 int stored_classes(const StoredWeights& weights, const ModelConfig& model);
 
-// What the run of a checkpoint says: the names of the classes in order, where it was imported from, and which
-// tokens begin, end and fill up a text.
+// Facts that the run of a checkpoint states: the names of the classes in order, where it was imported from,
+// and which tokens begin, end and fill up a text.
 inline constexpr const char *kClasses = "classes", *kSource = "source", *kSpecialTokens = "special_tokens";
 // Empty: nobody named them.
 std::vector<std::string> stored_class_names(const Json& run);
-// What its publisher said besides.
+// Other facts that its publisher stated.
 PublishedFacts stored_facts(const Json& run);
-// Whether that run's classes are others than those that data names. Data may also number, from 0, those that
-// the publisher of an import named.
+// Returns true if that run's classes are others than those that data names. Data may also number, from 0,
+// those that the publisher of an import named.
 bool has_other_classes(const Json& run, const std::vector<std::string>& names);
 // "the model tells 2 classes (cat, dog), DATA has 3 classes (a, b, c)", of a configuration with its data.
 std::string compare_classes(const Json& run, int told, const RunConfig& config,
@@ -67,22 +67,21 @@ Json special_tokens_of(const Json& run, const ModelConfig& model, const Tokenize
 
 // Parameters of a checkpoint as initial values of `memory`, whatever the specs of either. Tensors whose names
 // begin with `head`, where that is not empty, are left as they are where the checkpoint lacks them or has
-// them in another shape, or always where `leaves_head`, and returned. Those that the model lacks may be of
-// `other_head`. Positions of patches of another number
-// are resampled, with a word on standard error. Throws RunError naming the checkpoint
-// and the tensor where names or shapes differ else.
+// them in another shape, or always where `leaves_head`, and returned. Tensors that the model lacks may be of
+// `other_head`. Positions of patches of another number are resampled, with a word on standard error. Throws
+// RunError naming the checkpoint and the tensor where names or shapes differ else.
 std::vector<std::string> load_parameters(const StoredWeights& weights, ModelMemory& memory,
                                          std::string_view head = {}, bool leaves_head = false,
                                          std::string_view other_head = {});
 
-// Where the parameters of a run begin: drawn, or those of the checkpoint that train.init names, its head
-// (Family) drawn where that is another or tells other classes than `class_names`, which the data has. Buffers
-// are its too.
+// The initial parameters of a run: drawn, or those of the checkpoint that train.init names, its head (Family)
+// drawn if it is another or has other classes than `class_names`, which the data has. Buffers are from that
+// checkpoint as well.
 struct InitialParameters {
   std::string checkpoint;          // empty: all are drawn
   std::vector<std::string> drawn;  // else: which tensors
   std::string reason = {};         // of that, where classes have other names
-  Json run = {};                   // what the checkpoint says of its run
+  Json run = {};                   // the checkpoint's record of its run
 };
 InitialParameters set_initial_parameters(const RunConfig& config, const Model& model, ModelMemory& memory,
                                          Buffers& buffers, const std::vector<std::string>& class_names = {},

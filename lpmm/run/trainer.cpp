@@ -108,7 +108,7 @@ class Run {
   const Setup& setup_;
   const Model& model_;
   Json tokens_;      // that begin and end a text, as it started with them
-  const Json text_;  // which one it is; null where a checkpoint does not keep that
+  const Json text_;  // the identity of its data; null if checkpoints keep none
   const RunConfig& config_;
   const RunFolder& folder_;
   const Plan& plan_;
@@ -205,8 +205,8 @@ std::string Run::begin() {
   return initial.checkpoint;
 }
 
-// Fills the memory and the state. What the run reads is compared before: where that has changed, the
-// checkpoint is as good as it was.
+// Fills the memory and the state. The data is compared first: if it has changed, the checkpoint is not to
+// blame.
 Json Run::load(const std::string& checkpoint) {
   try {
     const Json run = checkpoint_run(checkpoint);

@@ -22,7 +22,7 @@ constexpr std::uint64_t kMostKeys = 4096, kMostValues = 1 << 22, kMostTensors = 
                         kMostAlignment = 1 << 16;
 constexpr const char* kAlignment = "general.alignment";
 
-// How a value is stored.
+// The types of stored values, with the numbers that the format gives them.
 enum Kind : std::uint32_t { kU8, kI8, kU16, kI16, kU32, kI32, kF32, kBool, kText, kList, kU64, kI64, kF64 };
 
 std::uint64_t aligned(std::uint64_t at, std::uint64_t alignment) {

@@ -14,7 +14,7 @@ namespace lpmm {
 // The file within a folder that holds its weights.
 inline constexpr const char* kGgufWeights = "model.gguf";
 
-// Whether a path leads to a file that begins as one.
+// Returns true if the path leads to a file that begins with the magic of GGUF.
 bool is_gguf(const std::string& path);
 
 // A folder of a model as transformers has them, for as long as this lives: config.json, the tokenizer and a
@@ -24,7 +24,7 @@ class UnpackedGguf {
   // Throws RunError for what is damaged, or not here.
   explicit UnpackedGguf(const std::string& path);
   std::string folder() const { return folder_.string(); }
-  // What the GGUF says that is not used here, and why; empty: nothing.
+  // Says which parts of the GGUF are not used here, and why; empty if all are.
   const std::string& remark() const { return remark_; }
 
  private:

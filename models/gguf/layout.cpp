@@ -151,7 +151,7 @@ std::vector<KeyPair> key_pairs(const GgufModel& model) {
   return pairs;
 }
 
-// Of keys of a kind, with what is said of them where they are not numbers.
+// Reads the GGUF keys of a model's kind; a value that is no number is an error that quotes it.
 class Keys {
  public:
   Keys(const GgufFile& file, const GgufModel& model) : file_(file), model_(model) {}
@@ -177,13 +177,13 @@ double head_width(const Json& config) {
   return config.value("hidden_size", 0.0) / std::max(1.0, config.value("num_attention_heads", 1.0));
 }
 
-// After how many positions a frequency has turned once.
+// Returns the number of positions after which a frequency has turned once.
 double rotary_length(const Json& config, double i) {
   return 2 * std::numbers::pi * std::pow(config.value("rope_theta", 1e4), 2 * i / head_width(config));
 }
 
-// How many positions a Llama 3 had before its frequencies were scaled: as a factor between the two bounds
-// says it, of frequency `i` with that factor.
+// Returns the context length of a Llama 3 before its frequencies were scaled. The first factor that lies
+// between the two bounds gives it.
 double positions_before(const Json& config, std::span<const float> factors, double low, double high) {
   const double most = *std::ranges::max_element(factors);
   double least = 1, most_of = 1e9;
@@ -258,8 +258,8 @@ void add_scaling(const Json& config, const GgufModel& model, Json& keys) {
   put(kRopeMagnitude, scaling.value("attention_factor", usual) / usual);
 }
 
-// By which products of queries and keys are divided, as its square: llama.cpp's own rule, since a GGUF does
-// not say it. The one with 62 layers is of 27 billion weights.
+// Returns the square of the divisor of products of queries and keys: llama.cpp's own rule, as a GGUF does not
+// say it. The one with 62 layers is of 27 billion weights.
 double gemma3_divisor(const Json& config) {
   constexpr int kLargest = 62;
   if (config.value("num_hidden_layers", 0) != kLargest) return head_width(config);

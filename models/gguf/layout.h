@@ -1,4 +1,4 @@
-// What llama.cpp and transformers call the same things of a model: kinds, tensors, sizes.
+// The correspondence of llama.cpp's kinds, tensors and sizes of models to those of transformers.
 #pragma once
 
 #include <cstdint>
@@ -31,18 +31,18 @@ std::string gguf_model_types();  // "llama, mistral, ...", for messages
 // "blk.0.attn_q.weight" of "model.layers.0.self_attn.q_proj.weight", and back; empty: there is none.
 std::string gguf_name(const GgufModel& model, std::string_view theirs);
 std::string transformers_name(const GgufModel& model, std::string_view name);
-// Whether transformers has that tensor of a GGUF the other way round, as (inputs, outputs).
+// Returns true if transformers stores that tensor of a GGUF transposed, as (inputs, outputs).
 bool is_turned(const GgufModel& model, std::string_view name);
 
-// What is stored less what transformers stores.
+// Returns the constant by which the GGUF's values exceed those of transformers.
 float shift_of(const GgufModel& model, std::string_view name);
 
-// Where rows of a tensor lie in a GGUF.
+// The order in which a GGUF stores the rows of a tensor.
 struct RowOrder {
   std::int64_t head_rows = 0;  // of a head whose rows are interleaved; 0: all lie as in transformers
   std::int64_t in_gguf(std::int64_t row) const;
 };
-// Of queries and keys, whose heads are as many as the model's config.json says.
+// Returns the order of the rows of queries or keys, whose number of heads config.json says.
 RowOrder row_order(const GgufModel& model, const Json& config, std::string_view name, std::int64_t rows);
 
 // config.json of a GGUF, and a GGUF's keys of a config.json.

@@ -20,7 +20,7 @@ constexpr GgufSplit kSplits[] = {
     {.names = "dbrx smaug-bpe", .regex = kLlama3},
     {.names = "qwen2 deepseek-r1-qwen stablelm2 megrez", .regex = kQwen, .normalizes = true}};
 
-// What a list of pre-tokenizers does, as a row says it.
+// The pre-tokenizers of a tokenizer.json, in the terms of a row of kSplits.
 struct Seen {
   std::string regex;
   bool digits = false, is_byte_level = false, by_words = false, is_other = false;

@@ -1,5 +1,5 @@
-// How byte-level tokenizers split a text into words, as llama.cpp names it (tokenizer.ggml.pre) and as
-// tokenizer.json writes it.
+// The ways in which byte-level tokenizers split a text into words: llama.cpp names them (tokenizer.ggml.pre),
+// and tokenizer.json writes them out.
 #pragma once
 
 #include <string_view>
@@ -13,7 +13,7 @@ struct GgufSplit {
   std::string_view regex = {};
   bool digits = false;       // each digit is a word
   bool whole_words = false;  // a word that is a token is not merged: "ignore_merges"
-  bool adds_begin = false;   // where no key says so
+  bool adds_begin = false;   // the default of add_bos_token
   bool normalizes = false;   // to NFC, which llama.cpp does not
 };
 const GgufSplit* find_split(std::string_view name);  // null: unknown here

@@ -24,7 +24,7 @@ class GgufTensors final : public TensorFile {
   void read(const SafetensorsEntry& entry, std::uint64_t first, std::span<std::byte> out) const override;
 
  private:
-  // Where the tensor of an entry is, and how it lies there.
+  // The tensor that an entry is read from, and its layout there.
   struct Place {
     const GgufTensor* tensor;
     RowOrder order;

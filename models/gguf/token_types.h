@@ -1,4 +1,4 @@
-// What a token is, as a GGUF and a SentencePiece model number it.
+// The kinds of tokens, numbered as in a GGUF and in a SentencePiece model.
 #pragma once
 
 namespace lpmm {

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::uint64_t kLongest = 64 << 20;
 
-// What becomes a list of tokens.
+// A tokenizer in the form in which a GGUF lists it.
 struct Tokens {
   std::vector<std::string> texts;
   std::vector<int> types;

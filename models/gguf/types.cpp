@@ -82,7 +82,7 @@ void decode_q8_0(const std::byte* block, float* out) {
     out[j] = scale * static_cast<float>(static_cast<std::int8_t>(byte_at(block, 2 + j)));
   }
 }
-// As ggml's reference does it: the code is rounded by the scale before that is rounded to fp16.
+// Rounds as ggml's reference does: codes use the scale before that is rounded to fp16.
 void encode_q8_0(const float* values, std::byte* block) {
   float largest = 0;
   for (int j = 0; j < kShort; ++j) largest = std::max(largest, std::abs(values[j]));

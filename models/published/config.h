@@ -21,12 +21,12 @@ void refuse_no_model(const std::string& path);
 // config.json beside published weights. Errors name file and key.
 class PublishedConfig {
  public:
-  // With what its library takes for keys of such a model that are absent. Throws RunError where it cannot be
-  // read, or is none.
+  // Absent keys have the defaults of the model's library. Throws RunError where it cannot be read, or is
+  // none.
   explicit PublishedConfig(const std::string& path);
   // A part of one, which messages call `name`.
   PublishedConfig(std::string name, Json json);
-  // For weights at `path`; whether there is one.
+  // Returns true if there is one for weights at `path`.
   static bool is_beside(const std::string& path);
   static std::string beside(const std::string& path);
 

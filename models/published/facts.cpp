@@ -19,7 +19,7 @@ constexpr const char *kProblem = "problem_type", *kSeveral = "multi_label_classi
 constexpr const char* kGeneration = "generation_config.json";
 constexpr std::uint64_t kLongestConfig = 1 << 26;
 
-// What a class is called that nobody named.
+// Returns true if the names are those that transformers makes up where nobody named the classes.
 bool is_placeholder(const Json& names) {
   return std::ranges::all_of(names.items(), [](const auto& item) {
     return item.value().is_string() && item.value().template get<std::string>() == "LABEL_" + item.key();
@@ -81,7 +81,7 @@ ReadFacts read_published_facts(const std::string& path, const ModelConfig& model
     tokens = config.json();
     const Json said = read_json(config.path(), kLongestConfig);
     for (const char* name : {kBeginToken, kEndToken, kPadToken}) {
-      // What its library would take counts only where it is a token of this model.
+      // The default of its library counts only if it is a token of this model.
       if (!said.contains(name) && tokens.contains(name) && tokens[name] >= vocabulary) tokens.erase(name);
     }
   }

@@ -10,7 +10,7 @@
 namespace lpmm {
 
 struct ReadFacts : PublishedFacts {
-  std::string left_out;  // what is no token of the model, for a message; empty: nothing
+  std::string left_out;  // ids that are no tokens of the model, for a message; empty: none
 };
 // The facts of published weights at `path`, which are that model's: tokens of generation_config.json, else of
 // config.json; class names of config.json, as transformers writes them (id2label, but for LABEL_0, LABEL_1,
@@ -18,8 +18,8 @@ struct ReadFacts : PublishedFacts {
 // the names are not one for each class.
 ReadFacts read_published_facts(const std::string& path, const ModelConfig& model);
 
-// What the head of a model of sentences tells, of so many classes (0: it has none), as problem_type says.
-// Throws RunError for numbers of several kinds.
+// Sets the kind of a sentence model's head with so many classes (0: it has none) by problem_type. Throws
+// RunError for numbers of several kinds.
 void read_head(const PublishedConfig& config, int classes, ModelConfig& model);
 // The same as config.json has it, with names of classes.
 void add_head(const PublishedFacts& facts, const ModelConfig& model, Json& config);

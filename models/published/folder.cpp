@@ -27,7 +27,7 @@ namespace {
 constexpr std::uint64_t kLongest = 64 << 20;
 constexpr const char *kConfig = "config.json", *kCfg = "pretrained_cfg";
 
-// Whether some row names files of a folder inside.
+// Returns true if some row names files of that subfolder.
 bool is_known_folder(const Publisher& publisher, const std::string& name) {
   return std::ranges::any_of(publisher.files, [&](const FileRow& row) {
     const std::size_t slash = row.name.find('/');
@@ -37,7 +37,7 @@ bool is_known_folder(const Publisher& publisher, const std::string& name) {
   });
 }
 
-// What is in a folder, by name: files, files of folders that are known, and other folders with a slash.
+// Lists a folder by name: its files, the files of known subfolders, and other subfolders with a slash.
 std::vector<std::string> files_in(const fs::path& folder, const Publisher& publisher) {
   std::vector<std::string> names;
   std::error_code error;
@@ -99,7 +99,7 @@ std::string standard_name(const fs::path& file) {
                                               : kSentencePieceFile);
 }
 
-// What tells about a tokenizer besides its tokens.
+// Returns true for files with settings of a tokenizer, which hold no vocabulary.
 bool is_setting(std::string_view name) {
   return name.find("chat_template") != std::string_view::npos || name == "tokenizer_config.json" ||
          name == "special_tokens_map.json" || name == "added_tokens.json";
@@ -121,7 +121,7 @@ void keep_vocabulary(const fs::path& from, const Publisher& publisher, const fs:
   if (from.filename() == kHuggingFaceTokens) copy_kept(merges, to / merges.filename());
 }
 
-// Of both objects, whose keys begin with `before`.
+// Merges the written object with what is kept of the original; keys have `before` in front in tables.
 Json merged(const Publisher& publisher, std::string_view type, const Json& original, const Json& written,
             const std::string& before) {
   Json out = Json::object();
@@ -149,7 +149,7 @@ Json merged(const Publisher& publisher, std::string_view type, const Json& origi
   return out;
 }
 
-// How many classes a config.json names, and how.
+// Returns the number of classes that a config.json states, and their names.
 std::pair<std::size_t, Json> classes_in(const Json& config) {
   for (const char* key : {"id2label", "label_names"}) {
     if (config.contains(key) && config[key].is_structured()) return {config[key].size(), config[key]};
@@ -161,7 +161,7 @@ std::pair<std::size_t, Json> classes_in(const Json& config) {
   return {0, nullptr};
 }
 
-// Where the classes are others now, what the original says of its own is no longer so.
+// Removes what the original says of its classes if they have changed.
 void forget_other_classes(Json& original, const Json& written) {
   const char* problem = "problem_type";
   if (written.contains("num_labels") && !written.contains(problem) && original.contains(problem) &&

@@ -12,8 +12,8 @@
 namespace lpmm {
 
 // "README.md, config.json: some_key": files in the folder of the weights at `path`, and keys of their
-// config.json, that are not used; empty: all are. Of a folder that holds other files beside named weights,
-// only those that its publisher would put there.
+// config.json, that are not used; empty: all are. If a folder holds other files beside named weights, it
+// lists only those that its publisher would put there.
 std::string unused_beside(const std::string& path, const Published& published);
 
 // Rates of dropout above 0 of config.json, or that its library takes where that has none; training here does
@@ -41,7 +41,7 @@ std::vector<std::string> write_back(const PublishedFacts& facts, const Publisher
 // files of its tables that are neither kept ones nor in `written`.
 void remove_others(const PublishedFacts& facts, const Publisher& publisher,
                    const std::vector<std::string>& written, const std::string& folder);
-// How pictures are normalised, and classes counted, as timm's pretrained_cfg has it.
+// Writes the normalisation of pictures and the number of classes, as timm's pretrained_cfg has them.
 void add_pixels(const PublishedFacts& facts, std::int64_t classes, Json& written);
 
 }  // namespace lpmm

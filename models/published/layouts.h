@@ -7,14 +7,14 @@
 
 namespace lpmm {
 
-// What stands in for the head of images' backbones that come without one.
+// The number of classes of the head that stands in where the backbone of an image model has none.
 inline constexpr int kStandInClasses = 2;
 inline constexpr const char* kNoHead =
     "has no head: one of two classes, all zeros, stands in until a training (--init) draws its data's";
 
 // BERT, RoBERTa, XLM-RoBERTa, CamemBERT and DistilBERT, with or without the prefix that files with a head
-// have ("bert."). What is read of a head depends on the model's classes: a classifier, of sentences or of
-// words, where there are some, else none.
+// have ("bert."). A head is read only if the model has classes: it is a classifier of sentences or of words
+// then, and otherwise there is none.
 const Published& bert_hugging_face();
 // GPT-2. Their projections are stored (inputs, outputs), ours (outputs, inputs); the output matrix is the
 // token embedding in both: another lm_head is an error. Without config.json heads are 64 wide, as in every

@@ -15,7 +15,7 @@ namespace lpmm {
 namespace fs = std::filesystem;
 namespace {
 
-// What PyTorch pickles into by default.
+// Returns true for the file endings that PyTorch's pickles usually have.
 bool is_pickle_name(const fs::path& path) {
   constexpr std::string_view kEndings[] = {".bin", ".pt", ".pth", ".ckpt"};
   return std::ranges::find(kEndings, path.extension().string()) != std::end(kEndings);
@@ -30,7 +30,7 @@ bool is_pickle_name(const fs::path& path) {
                          : "safetensors.torch.save_file(model.state_dict(), \"model.safetensors\")"));
 }
 
-// As a zip file, or as the older ones; safetensors may too.
+// Returns true for a zip file or an older pickle; a file of safetensors may look like one too.
 bool begins_as_pickle(const std::string& path) {
   constexpr std::string_view kZip = "PK\x03\x04", kOld = "\x80\x02";
   try {

@@ -55,7 +55,7 @@ void read_floats(const PublishedTensors::Place& place, std::int64_t first, std::
                  [half](std::uint16_t x) { return half ? half_to_float(x) : bf16_to_float(x); });
 }
 
-// Whether two tensors hold the same values.
+// Returns true if two tensors hold the same values.
 bool is_same(const PublishedTensors::Place& a, const PublishedTensors::Place& b) {
   constexpr std::uint64_t kPiece = 1 << 20;
   bool same = a.entry->shape == b.entry->shape && a.entry->dtype == b.entry->dtype;
@@ -100,7 +100,7 @@ std::vector<std::string> parts_of(const PublishedLayout& layout, const std::stri
   return layout.parts == nullptr ? std::vector{name} : layout.parts(name);
 }
 
-// Of one of `count` parts, which are rows.
+// Returns the shape of one of `count` parts that divide the rows.
 std::vector<std::int64_t> part_shape(std::vector<std::int64_t> whole, std::size_t count) {
   whole[0] /= static_cast<std::int64_t>(count);
   return whole;
@@ -152,7 +152,7 @@ PublishedTensors::Place expect(const PublishedTensors& tensors, const PublishedL
   return place;
 }
 
-// In that shape.
+// Finds a tensor that must have that shape.
 PublishedTensors::Place expect(const PublishedTensors& tensors, const PublishedLayout& layout,
                                const std::string& name, const std::vector<std::int64_t>& shape) {
   const PublishedTensors::Place place = expect(tensors, layout, name);
@@ -163,7 +163,7 @@ PublishedTensors::Place expect(const PublishedTensors& tensors, const PublishedL
   return place;
 }
 
-// What is wrong with published weights that no family knows.
+// Says why published weights that no family knows cannot be imported.
 std::string why_unknown(const std::string& path) {
   if (!PublishedConfig::is_beside(path)) {
     return "holds no model that can be imported; there is no config.json, by which those of transformers are "
@@ -192,7 +192,7 @@ std::string known_kinds() {
   return fmt::format("{}", fmt::join(known, ", "));
 }
 
-// What a part is called in a file that is written.
+// Returns the name that a part gets in the file to write.
 std::string theirs_of(const PublishedLayout& layout, const std::string& name, std::size_t part) {
   const bool is_behind = layout.is_behind_prefix != nullptr && layout.is_behind_prefix(name);
   return (is_behind ? std::string(layout.prefix) : "") + parts_of(layout, name)[part];
@@ -430,7 +430,7 @@ void save_published(const WeightSource& weights, const PublishedLayout& layout, 
   make_folder(folder);
   const Metadata metadata = {{"format", "pt"}};
   Json map = Json::object();
-  // Without an index no shards are a model: it goes first and comes last, so that none is of two exports.
+  // Shards without an index are no model: it is removed first and written last, so that exports do not mix.
   fs::remove(fs::path(folder) / kIndex);
   for (std::size_t i = 0; i < shards.size(); ++i) {
     const std::string name =

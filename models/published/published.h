@@ -47,19 +47,19 @@ class PublishedTensors {
   std::vector<std::unique_ptr<TensorFile>> files_;
 };
 
-// Whether a file or folder holds weights with tensors of all those names; false where there are none.
+// Returns true if a file or folder holds weights with tensors of all those names; false without weights.
 bool has_published_tensors(const std::string& path, std::initializer_list<const char*> names,
                            std::string_view prefix = {});
 
 // The family whose published weights are at `path`. Throws RunError where none is known.
 const Family& published_family(const std::string& path);
 
-// How a family's tensors are published. Their names are ours, perhaps behind a prefix; or `parts` gives them.
+// The layout of a family's published tensors: names are ours, perhaps behind a prefix, or `parts` gives them.
 struct PublishedLayout {
   std::string_view model;                                     // "GPT-2", for messages
   std::string_view prefix = {};                               // that names may have
   bool (*is_transposed)(std::string_view name) = nullptr;     // matrices that are stored (inputs, outputs)
-  bool (*is_left_out)(std::string_view name) = nullptr;       // what there may be besides the model's tensors
+  bool (*is_left_out)(std::string_view name) = nullptr;       // tensors that there may be besides the model's
   bool (*is_behind_prefix)(std::string_view name) = nullptr;  // names that are written with the prefix
   bool (*is_row)(std::string_view name) = nullptr;            // vectors that are stored (1, n)
   // The names of one of ours, where they are others: several hold its rows one after the other. The functions
@@ -75,7 +75,7 @@ struct PublishedLayout {
 // A tensor that a model must have, with so many dimensions.
 const SafetensorsEntry& expect_published(const PublishedTensors& tensors, const PublishedLayout& layout,
                                          const std::string& name, std::size_t dimensions);
-// How many of name(0), name(1), ... there are in a row; at most `most`.
+// Counts how many of name(0), name(1), ... there are in a row, up to `most`.
 std::int64_t count_published(const PublishedTensors& tensors, const PublishedLayout& layout,
                              std::int64_t most, const std::function<std::string(std::int64_t)>& name);
 

@@ -18,7 +18,7 @@ constexpr std::uint64_t kLongest = 1 << 24;
 constexpr std::string_view kMode = "pooling_mode";
 constexpr const char* kWays = "modality_config";
 struct PoolingRow {
-  std::string_view mode, older;  // what it is called, also as pooling_mode_OLDER = true
+  std::string_view mode, older;  // its name, also as pooling_mode_OLDER = true
   PooledFrom from;
 };
 constexpr PoolingRow kPoolings[] = {{"mean", "mean_tokens", PooledFrom::kMean},

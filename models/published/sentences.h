@@ -1,4 +1,4 @@
-// How sentence-transformers makes the vector of a sentence from a model, as modules.json says.
+// The way in which sentence-transformers makes the vector of a sentence, as modules.json says it.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct SentenceVector {
   bool has_unit = false;  // it is made of length 1
   int longest = 0;        // tokens of a sentence; 0: nobody says it
 };
-// What the files in a folder say; the mean where there are none. Throws RunError naming what is not
+// Reads the files in a folder; without any, the vector is the mean. Throws RunError naming what is not
 // supported: other ways of pooling, other modules, a model in a folder inside.
 SentenceVector read_sentence_vector(const std::string& folder);
 // Throws RunError where a model of that type does not make it so, but in one of two ways, one of which is the

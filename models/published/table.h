@@ -1,5 +1,5 @@
-// What each publisher puts into the folder of a model, file by file and key by key: import, export, `lpmm
-// info` and the tests go by these tables. What no row names is said to be not used.
+// The files and keys that each publisher puts into the folder of a model: import, export, `lpmm info` and the
+// tests go by these tables. Files and keys that no row names are reported as not used.
 #pragma once
 
 #include <cstdint>
@@ -30,17 +30,17 @@ struct FileRow {
 
 struct KeyRow {
   std::string_view key;    // of config.json; "a.b" is the key b of the object a; * stands for any text
-  std::string_view types;  // which models have it, with spaces between; empty: all
+  std::string_view types;  // the models that have it, with spaces between; empty: all
   Use use;
   std::string_view means;
-  std::string_view absent = {};  // what its library takes where the key is absent, as JSON, if that matters
+  std::string_view absent = {};  // its library's default for an absent key, as JSON, if that matters
 };
 
 struct Publisher {
   std::string_view name;  // as in Published::by
   std::span<const FileRow> files;
   std::span<const KeyRow> keys;
-  // What pictures' channels are normalised by where no file says it, of values from 0 to 1; 0: nothing usual.
+  // The usual normalisation of channels, of values from 0 to 1, where no file says it; 0: there is none.
   double mean[3], deviation[3];
 };
 
@@ -49,9 +49,9 @@ const Publisher& publisher_of(std::string_view name);
 // The row of a file, or of a key in the config.json of such a model; null: there is none, as for folders.
 const FileRow* find_file(const Publisher& publisher, std::string_view name);
 const KeyRow* find_key(const Publisher& publisher, std::string_view type, std::string_view key);
-// Whether a type is one of several with spaces between.
+// Returns true if a type is one of several, which are separated by spaces.
 bool is_among(std::string_view type, std::string_view types);
-// Whether the row is of models of that type.
+// Returns true if the row applies to models of that type.
 bool is_of(const KeyRow& row, std::string_view type);
 
 }  // namespace lpmm

@@ -10,13 +10,13 @@
 
 namespace lpmm {
 
-// As lpmm, safetensors and config.json name it, and the bytes of a number.
+// The names of a type in lpmm, safetensors and config.json, and the bytes of a number.
 struct StoredType {
   std::string_view name, stored, theirs;
   std::int64_t bytes;
 };
 const StoredType& full_type();  // fp32
-// By any of its names, or PyTorch's ("torch.float16"); null: none of these.
+// Finds a type by any of its names, or PyTorch's ("torch.float16"); null: none of these.
 const StoredType* find_type(std::string_view name);
 // The type that is asked for, else the one that the published config.json says, else fp32.
 const StoredType& exported_type(const PublishedFacts& facts);

@@ -10,7 +10,7 @@ namespace {
 struct UnknownRow {
   std::string_view types;  // of config.json, with spaces between
   std::string_view has;
-  std::string_view nearest;  // what to take in its place
+  std::string_view nearest;  // the model to take in its place
 };
 constexpr UnknownRow kUnknown[] = {
     {"mpnet", "its attention has a bias of relative positions", "bert, as all-MiniLM is one"},

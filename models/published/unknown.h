@@ -1,4 +1,4 @@
-// What is said of models of transformers that no family here is.
+// Explanations for models of transformers that no family here can import.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace lpmm {
 
-// What such a model has that is not here, and the nearest that is, to follow "which cannot be imported";
-// empty where nothing is known of it.
+// Says which part such a model has that is missing here, and the nearest model that is here, to follow "which
+// cannot be imported"; empty for an unknown type.
 std::string why_not_here(std::string_view model_type);
 
 }  // namespace lpmm

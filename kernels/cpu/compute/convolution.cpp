@@ -58,7 +58,7 @@ class CpuConvolution final : public Convolution {
   std::int64_t x_values() const { return shard_.batch * shard_.in_values(); }
   std::int64_t y_values() const { return shard_.batch * shard_.out_values(); }
   std::int64_t x_bytes() const { return x_values() * value_bytes(type_); }
-  // From shard to shard, with the channels of other panels.
+  // The distance from shard to shard, with the channels of other panels.
   std::int64_t y_bytes() const { return shard_.batch * shape_.out_values() * value_bytes(type_); }
 
   // Scratch: fp32 weights, packed weights, partial weight gradients, then for each thread: x, y, library.

@@ -1,5 +1,5 @@
-// How the compute layer cuts work: shards that depend on sizes alone, and partial sums added in a fixed
-// order.
+// The division of work in the compute layer: shards that depend on sizes alone, and partial sums added in a
+// fixed order.
 #pragma once
 
 #include <algorithm>

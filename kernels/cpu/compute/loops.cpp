@@ -99,7 +99,7 @@ HWY_INLINE void transpose_square(const float* in, std::int64_t in_stride, float*
 #endif
 }
 
-// By squares, within strips of one cache line.
+// Transposes squares, within strips of one cache line.
 void transpose(const Rows& of, const float* in, float* out) {
   constexpr std::int64_t kStrip = 16;
   const std::int64_t rows = of.count, columns = of.columns, in_stride = of.in_stride,

@@ -31,12 +31,12 @@ Row look_at(const LossArgs& args, std::int64_t row) {
   return r;
 }
 
-// Of one class that a row has or has not (target 1 or 0), x its logit.
+// Returns the loss of one class that a row has or has not (target 1 or 0); x is its logit.
 double sigmoid_loss(double x, double target) {
   return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))) - target * x;
 }
 
-// What a row of targets adds to the loss, and whether it is right.
+// Adds a row's targets to the loss, and counts the row if all of them are right.
 void add_targets(const LossArgs& args, std::int64_t row) {
   const int classes = args.shape.classes;
   if (classes == 1) {

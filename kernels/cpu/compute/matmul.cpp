@@ -46,7 +46,7 @@ struct Factor {
 };
 
 // Libraries read small factors where they lie. That is slow down the columns of the first, and along rows a
-// page apart: factors are copied piece by piece then, and where they have to be widened. Strides are odd
+// page apart: such factors are copied piece by piece, as are those that have to be widened. Strides are odd
 // multiples of a cache line.
 struct PackedPieces {
   static constexpr std::int64_t kSide = 256, kStride = kSide + 16, kPage = 1024;

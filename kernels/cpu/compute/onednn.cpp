@@ -230,7 +230,7 @@ void run_product(const MatrixArgs& g) {
 void matmul(const MatrixArgs& g) {
   const OneThread one;
   if (g.type == ValueType::kBf16) {
-    // Without the instructions the library has no bf16 at all: the same products in fp32, for tests.
+    // Without these instructions the library has no bf16: for tests, the same products are made in fp32.
     return has_bf16_instructions() ? run_product(g) : run_product(Widened(g).args);
   }
   const auto status =

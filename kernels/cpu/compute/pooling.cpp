@@ -52,8 +52,8 @@ void with_cell_type(ValueType type, const Body& body) {
   }
 }
 
-// For some channels of a window, among pixels of the image: the maximum, and the first pixel of the image
-// that has it. Among NaNs, the last.
+// The maximum of some channels of a window, among pixels of the image, and the first pixel that has it. Among
+// NaNs, the last.
 struct Maxima {
   static constexpr int kMost = 64;
   float value[kMost] = {};

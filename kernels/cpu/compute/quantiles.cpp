@@ -26,7 +26,7 @@ std::size_t key_of_upper_bits(std::size_t bits) {
   return order_key(bits_float(static_cast<std::uint32_t>(bits) << 16)) >> 16;
 }
 
-// As bin_of(), without branches that data decide; what is not counted has the bin after all others.
+// Like bin_of(), without branches that data decide; uncounted values have the bin after all others.
 std::size_t bin_or_end(const KeyTree& tree, std::size_t end, float x) {
   const std::uint32_t bits = float_bits(x), sign = bits >> 31;
   if ((bits & 0x7FFFFFFFU) > 0x7F800000U) return end;

@@ -93,7 +93,7 @@ HWY_INLINE void with_type(ValueType type, bool accumulate, const Body& body) {
   }
 }
 
-// How `each` loads and stores: a vector at a time, or one value as a lane of a vector, so that whether an
+// The loads and stores of `each`: of a vector, or of one value as a lane of a vector, so that whether an
 // element is in the tail changes nothing.
 struct Vectors {
   static HWY_INLINE V load(const float* p) { return Fp32::load(p); }

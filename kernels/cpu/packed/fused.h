@@ -142,8 +142,8 @@ template <class R, int kSet>
 constexpr Codecs codecs_of() {
   return codecs_of<R>(kCodecs[kSet]);
 }
-// Without an accumulator gradients lie in the momentum, which not every rule can do; a state that the set
-// leaves out the rule must not have. A rule with a variance per column has other states for vectors, and the
+// Without an accumulator gradients lie in the momentum, which not every rule can do; the rule must not have a
+// state that the set leaves out. A rule with a variance per column has other states for vectors, and the
 // passes of an orthogonal step update roles that no preset has: the tile loops do those.
 template <class R>
 constexpr bool takes(const Codecs& codecs) {

@@ -36,7 +36,7 @@ class NextSteps {
       done += n;
     }
   }
-  // From maxima to steps.
+  // Turns maxima into steps.
   void choose() {
     for (float& step : steps_) step = covering_step(role_.codec, step);
   }

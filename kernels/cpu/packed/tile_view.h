@@ -50,7 +50,7 @@ struct TileView {
 
 TileView tile_of(const RoleView& role, std::int64_t first, std::int64_t count);
 
-// How a range is cut: tiles of a piece (all roles' fp32 values in L1), or one block where that is larger;
+// The division of a range: tiles of a piece (all roles' fp32 values in L1), or one block if that is larger;
 // threads take runs of tiles.
 struct Cut {
   std::int64_t tile;
@@ -112,8 +112,8 @@ bool encode_if_storable(const TileView& t, const float* values, const Noise& noi
 void empty_tile(const TileView& t);
 
 // For the ledger: keeps what a role holds, and then compares it with what is stored; `wanted` are the fp32
-// values that were encoded. Where `is_still`, if not null, says so, the old value was wanted: what rounding
-// moves between two terms is no update.
+// values that were encoded. For elements that `is_still`, if not null, marks, the old value was wanted: what
+// rounding moves between two terms is no update.
 void remember(const TileView& t, Scratch& s);
 ChangeStats count_changes(const TileView& t, const float* wanted, Scratch& s, const bool* is_still = nullptr);
 

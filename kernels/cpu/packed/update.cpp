@@ -48,8 +48,8 @@ void keep_rest(const RoleArray<TileView>& views, Scratch& s) {
   for (std::int64_t i = 0; i < parameter.padded; ++i) c[i] = terms.rest(wanted[i], stored[i]);
 }
 
-// Decodes a tile of every role, and adds the compensation to the parameter. What is not there the rule does
-// not read, but for the gradient, which is 0.
+// Decodes a tile of every role, and adds the compensation to the parameter. The rule does not read roles that
+// are not there, but for the gradient, which is 0.
 RoleArray<TileView> read_tile(const RoleArray<RoleView>& roles, std::int64_t at, std::int64_t n, Scratch& s) {
   RoleArray<TileView> views;
   const std::int64_t columns = matrix_of(roles).columns;
@@ -245,8 +245,8 @@ void mark_still(Scratch& s, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) s.is_still[i] = same(updated[i], s.old_values[i]);
 }
 
-// The fused loop of a tensor. Where it is that for an fp32 parameter and gradient and these are stored in
-// another way, some tiles at a time are decoded for it, and the parameter is encoded.
+// The fused loop of a tensor. If it takes an fp32 parameter and gradient, and these are stored in another
+// way, some tiles at a time are decoded for it, and the parameter is encoded.
 template <class R>
 class FusedTiles {
  public:
@@ -268,7 +268,7 @@ class FusedTiles {
     for (const Role r : kWidened) floats[r].codec = Codec();
     loop_ = loops.fused(floats);
   }
-  // How many elements of [at, at + n) it updates.
+  // Updates elements of [at, at + n) and returns how many.
   std::int64_t operator()(std::int64_t at, std::int64_t n, RunLooks* looks) const {
     if (loop_ == nullptr) return 0;
     if (!is_widened_) return loop_(rule_, args_, at, n, looks);
@@ -293,7 +293,7 @@ class FusedTiles {
       if (role.codes == nullptr || role.codec == Codec()) continue;
       float* values = s.values[r].data();
       decode_tile(tile_of(role, at, n), values);
-      // Where the first of all its elements would lie.
+      // The address that the first of all its elements would have.
       const auto first = reinterpret_cast<std::uintptr_t>(values) - 4 * static_cast<std::uintptr_t>(at);
       role = {Codec(), reinterpret_cast<std::uint8_t*>(first), nullptr, role.elements};
     }

@@ -14,7 +14,7 @@ struct InstructionSet {
   const RuleLoops* rules;
 };
 
-// Those that this processor runs, best first; the last one is the scalar set.
+// The sets that this processor runs, best first; the last one is the scalar set.
 std::span<const InstructionSet> instruction_sets();
 
 }  // namespace lpmm::kernels

@@ -72,7 +72,7 @@ struct StoreMoments {
     partials[(2 * shard + 1) * channels + c] = of[1] - sum * sum / n;
   }
 };
-// In double: deviations of all rows from the first shard's mean, and their squares.
+// In fp64: deviations of all rows from the first shard's mean, and their squares.
 struct MomentTerms {
   Shards shards;
   const double* partials;

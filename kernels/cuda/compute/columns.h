@@ -51,7 +51,7 @@ struct StoreSums {
   }
 };
 
-// And back, as rows that are added up again.
+// Reads them back, as rows that are added up again.
 template <int kTerms, class Number>
 struct ShardTerms {
   std::int64_t columns;

@@ -92,7 +92,7 @@ struct Place {
 struct Values {
   float v[kVector];
 };
-// As they are stored.
+// Values as they are stored.
 template <class Cell>
 struct Cells {
   Cell v[kVector];

@@ -53,7 +53,7 @@ __global__ void count_digits(std::int64_t count, const float* x, KeyTree tree, s
   }
 }
 
-// How many of the sorted keys belong to numbers, not to NaNs.
+// Returns how many of the sorted keys belong to numbers, not to NaNs.
 LPMM_DEVICE std::int64_t numbers_of(const std::uint32_t* keys) {
   std::int64_t begin = 0, end = kSortedTile;
   while (begin < end) {

@@ -99,7 +99,7 @@ __global__ void normalize_rows(RowNormShape s, RowNormForward args, bool is_vect
 
 // With n = (x - mean) * r and g = dy * weight: dx = r * (g - mean of g - n * mean of g n), without the mean
 // of g where the norm is not centred. x and dy are read twice, the second time from the cache: so few
-// registers leave room for many warps. What is added to is loaded along with the first.
+// registers leave room for many warps. An old dx that is added to is loaded along with the first.
 template <class Cell>
 __global__ void __launch_bounds__(kRowThreads, 3)
     gradient_of_rows(RowNormShape s, RowNormBackward args, bool is_vector, const Cell* x, const Cell* dy,

@@ -18,7 +18,7 @@ constexpr std::int64_t id_of(ConvTensor tensor) {
   return 1 + static_cast<std::int64_t>(tensor);
 }
 
-// One of the library's descriptors. What fails is told at the end, by finish.
+// One of the library's descriptors. Failures are reported at the end, by finish.
 class Descriptor {
  public:
   Descriptor(const Cudnn& library, cudnnBackendDescriptorType_t type) : library_(&library) {
@@ -245,7 +245,7 @@ class CudnnConvolutions::Plan final : public LibraryConvolution {
   }
   void run(const void* first, const void* second, void* result, void* workspace) const override {
     std::array<void*, kTensors> at = {const_cast<void*>(first), const_cast<void*>(second), result};
-    // From behind the factors to its place among them.
+    // Moves the result from behind the factors to its place among them.
     std::rotate(at.begin() + static_cast<std::ptrdiff_t>(result_), at.end() - 1, at.end());
     Descriptor pack(of_.library_, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
     pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64,

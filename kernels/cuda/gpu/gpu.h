@@ -13,18 +13,18 @@ namespace lpmm::kernels {
 
 inline constexpr std::string_view kGpu = "cuda";
 
-// What a program that uses the GPU itself, or a framework, hands to a device.
+// Resources that a program which uses the GPU itself, or a framework, hands to a device.
 struct GpuOptions {
   bool with_cudnn = true;  // convolutions are cuDNN's where that is found
-  // Of those that CUDA_VISIBLE_DEVICES leaves. With another than 0, the device's callers make it the current
-  // one of their threads (cudaSetDevice), as frameworks do.
+  // The GPU, of those that CUDA_VISIBLE_DEVICES leaves. If it is not 0, the device's callers make it the
+  // current one of their threads (cudaSetDevice), as frameworks do.
   int number = 0;
   // A cudaStream_t that all work is queued on, after what is there; it outlives the device. Null: one of its
   // own.
   void* stream = nullptr;
-  // The memory of tensors comes from here, 64-byte aligned; null where there is none left. What was allocated
-  // goes to `release` when all work on it is done. Both, or neither: then it is CUDA's. They may be called by
-  // any thread that uses the device. Pinned memory of the host and room for sums stay CUDA's.
+  // The memory of tensors comes from here, 64-byte aligned; null where there is none left. It goes to
+  // `release` when all work on it is done. Set both, or neither: then it is CUDA's. They may be called by any
+  // thread that uses the device. Pinned memory of the host and room for sums stay CUDA's.
   std::function<void*(std::int64_t bytes)> allocate = {};
   std::function<void(void* memory, std::int64_t bytes)> release = {};
 };

@@ -47,8 +47,8 @@ class Products {
   Products(const Products&) = delete;
   Products& operator=(const Products&) = delete;
 
-  // As ComputeKernels::matmul, but that `bias`, null or of c's type, is in place of the one in `args`. One
-  // shape has one algorithm: the same bits each time, on one kind of device. `scratch` has kScratchBytes.
+  // Does what ComputeKernels::matmul does, but with `bias`, null or of c's type, in place of that in `args`.
+  // One shape has one algorithm: the same bits each time, on one kind of device. `scratch` has kScratchBytes.
   void multiply(const MatrixArgs& args, const void* bias, void* scratch, CUstream_st* stream);
   // True if the library may be asked to add a bias: it does so for matrices of whole vectors.
   static bool adds_bias(const MatrixArgs& args) {

@@ -15,7 +15,7 @@ namespace lpmm::kernels::LPMM_CUDA_NAMESPACE::fast {
 // after its first pass, in the device's memory; null where it takes none.
 bool update(std::span<const TensorUpdate> tensors, std::span<const void* const> completed, Stream stream);
 
-// Without statistics, in one launch, that of fp32 accumulators too. `result` is as it was made: only a
+// Folds in one launch, without statistics; into fp32 accumulators too. `result` is as it was made: only a
 // failure is written to it, and the square sum.
 bool fold(const Fold& of, Arrivals& arrivals, Stream stream);
 // Takes any codec, in one launch.

@@ -143,7 +143,7 @@ PlainFold<From> plain_of(const Fold& fold) {
           fold.finite(), {nullptr, nullptr, fold.square_sum()}};
 }
 
-// Of a gradient of `From`.
+// Folds a gradient of type `From`.
 template <class From>
 bool fold_from(const Fold& of, Arrivals& arrivals, Stream stream) {
   const std::int64_t units = pieces_of(of.gradient.count);

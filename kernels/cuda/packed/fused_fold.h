@@ -52,8 +52,8 @@ LPMM_DEVICE Given given_with_tables(Given given) {
   return given;
 }
 
-// In the order of kernels/sums.h, of a unit that a warp has, four neighbours of 16 in a row: rows, the tree
-// of lanes, the tree of groups.
+// Sums the squares of a warp's unit, four neighbours of 16 in a row, in the order of kernels/sums.h: rows,
+// the tree of lanes, the tree of groups.
 LPMM_DEVICE double sum_of_unit(const float (&values)[kRows * kColumns]) {
   double lanes[kColumns] = {};
   LPMM_UNROLL for (int e = 0; e < kRows * kColumns; ++e) {

@@ -175,7 +175,7 @@ LPMM_DEVICE float softsign_value(int pattern, int bits) {
   const int held = code < -limit ? -limit : code;
   return static_cast<float>(held) / static_cast<float>(2 * limit - (held < 0 ? -held : held));
 }
-// By so many threads, an entry each.
+// The threads that make the tables, an entry each.
 inline constexpr int kTableThreads = kSoftEntries + kSoftLines;
 LPMM_DEVICE void make_soft_table(SoftTable& table, int thread, int bits) {
   if (thread < kSoftEntries) {
@@ -200,7 +200,7 @@ LPMM_DEVICE const Entry& shared_at([[maybe_unused]] const void* shared, std::uin
   return *reinterpret_cast<const Entry*>(static_cast<const std::byte*>(shared) + address);
 #endif
 }
-// By such a table.
+// Decodes by a SoftTable.
 template <int kBits>
 struct Decoder<Coding::kSoftsign, kBits> {
   static_assert(kBits <= 4);
@@ -213,7 +213,7 @@ struct Decoder<Coding::kSoftsign, kBits> {
   LPMM_DEVICE float value(Row places, int i) const {
     const std::uint32_t digits = 0x7650U | static_cast<std::uint32_t>(i);
     const std::uint32_t at = cuda::permute_bytes(places, shared_address(tables), digits);
-    // Where the step is 0, adding 0 turns -0 into 0.
+    // A step of 0 makes -0 of negative codes: adding 0 turns it into 0.
     return cuda::multiply_add(shared_at<float>(tables, at + table), step, 0.0F);
   }
 };
@@ -225,7 +225,7 @@ LPMM_DEVICE float divisor(float step) {
 }
 
 // place(x, draw) makes a word whose byte kAt (and, of wide codes, the next) is the code, given the step of
-// the block, 0 included: of zeros that makes codes of 0. What lies above a code in the byte is not defined.
+// the block, 0 included: of zeros that makes codes of 0. The bits above a code in the byte are not defined.
 template <Coding kCoding, int kBits, Rounding kLaw = Rounding::kStochastic>
 struct Encoder {
   LPMM_DEVICE Encoder(float, const Given&) {}

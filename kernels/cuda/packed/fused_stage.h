@@ -33,7 +33,7 @@ struct Staged {
   }
   static_assert(places_agree());
 
-  // By all lanes of a warp.
+  // Copies codes, by all lanes of a warp.
   LPMM_DEVICE static void copy(std::byte* to, const std::uint8_t* codes, int lane) {
     LPMM_UNROLL for (int first = 0; first < kChunks; first += kWarp) {
       const int chunk = first + lane;

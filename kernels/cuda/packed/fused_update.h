@@ -1,8 +1,8 @@
 // The update of whole units in one pass, in registers: decode, rule, maxima, steps, draws and encode. A warp
 // takes a unit of 1024 elements of one tensor, 8 groups and a thread for each column of one, and then
-// another: codes and steps of the next unit are on their way while one is computed. What this cannot do is
-// left as it is, in a list, to the bodies of kernels/cuda/packed/update_body.h: units that end early, values
-// that are not storable, operands out of the range of kernels/cuda/packed/exact.h. The bits are the same.
+// another: codes and steps of the next unit are on their way while one is computed. It leaves to the bodies
+// of kernels/cuda/packed/update_body.h, in a list, units that end early, values that are not storable, and
+// operands out of the range of kernels/cuda/packed/exact.h. The bits are the same.
 #pragma once
 
 #include "kernels/cuda/packed/fused_roles.h"
@@ -89,10 +89,10 @@ struct RoleState {
 };
 
 // A thread's part of the update of a unit. `kSet` is a place in fused::kCodecs; `kFeedback`: the momentum
-// takes what rounding took from the parameter; `kUsual`: is_usual(rule) holds.
+// takes the rounding error of the parameter; `kUsual`: is_usual(rule) holds.
 //
-// Codes of sticky steps are made at once. Those of a parameter seldom move; of a variance with a beta2 of
-// 0.95 one of a warp's eight moves in every other unit, and early in training in nearly all. So its values
+// Codes of sticky steps are made at once. A parameter's steps seldom move; one of a variance's eight per
+// warp, with a beta2 of 0.95, moves in every other unit, and early in training in nearly all. So its values
 // wait in shared memory, each in a word of codes that its thread has read, and are encoded once more from
 // there. That is a loop, as short as can be: all of this is hardly less code than the instruction cache
 // holds.
@@ -117,7 +117,7 @@ class UnitUpdate {
   // Thread blocks per multiprocessor: 128 registers for each thread, or 168 where more values are kept.
   static constexpr int kBlocks = V::kIsThere && M::kIsThere && (kFeedback || !kParks) ? 3 : 4;
 
-  // By a block.
+  // Makes the tables, by all threads of a block.
   LPMM_DEVICE static void make_tables(SoftTable* tables, int thread) {
     if constexpr (A::kCoding == Coding::kSoftsign || M::kCoding == Coding::kSoftsign) {
       const int table = thread / kTableThreads, bits = table == 0 ? A::kBits : M::kBits;
@@ -133,7 +133,7 @@ class UnitUpdate {
   // A role whose codes are too short for a word per row.
   template <class Of>
   static constexpr std::uint32_t kLacks = Of::kBits < kRows ? 1 : 0;
-  // What a block's threads have no words for.
+  // The bytes behind the staged codes for values that have no word of codes to wait in.
   static constexpr std::uint32_t kParkedBytes =
       kParks ? 4 * kPairs * kFusedThreads * (kLacks<P> + kLacks<A> + kLacks<M> + kLacks<V>) : 0;
 
@@ -168,7 +168,7 @@ class UnitUpdate {
         staged_(staged) {}
 
   // `step` is what stage() returned. False: nothing was written. There is a second turn where the parameter's
-  // step moves. What the turns have in common is computed twice: kept, it would take all registers.
+  // step moves. Their common work is done twice: kept, its results would take all registers.
   LPMM_DEVICE bool run(std::uint16_t step) {
     begin(step);
     Moves moves = {};
@@ -262,7 +262,7 @@ class UnitUpdate {
     const std::uint32_t block = is_of_parts ? 2 * group + (is_second ? 1 : 0) : group / groups_of(column);
     return global(at.of[is_second ? static_cast<int>(Role::kMomentum) : column].steps) + block;
   }
-  // From the lane of a column of the same group.
+  // Returns the step that the lane of a column of the same group has.
   LPMM_DEVICE float step_from(int column, std::uint16_t mine) const {
     return bf16_to_float(
         static_cast<std::uint16_t>(__shfl_sync(kAllLanes, std::uint32_t{mine}, lane_ - column_ + column)));
@@ -320,7 +320,7 @@ class UnitUpdate {
     InputOf<V> v;
   };
 
-  // From what is stored to the largest magnitudes of what will be.
+  // Computes the largest magnitudes of the new values from the stored ones.
   LPMM_DEVICE void pass(cuda::OperandRange& range) {
     p_.restart();
     m_.restart();
@@ -378,7 +378,7 @@ class UnitUpdate {
     }
   }
 
-  // Each column chooses a step. What it returns are sticky ones.
+  // Each column chooses a step. Returns which sticky ones moved.
   LPMM_DEVICE Moves choose_steps() {
     constexpr int kLast = M::kParts - 1;
     p_.most[0] = largest_of_block<P::kGroups>(p_.most[0]);

@@ -369,7 +369,7 @@ static bool needs_whole(const TensorUpdate& tensor) {
 
 void CudaDevice::update(std::span<const TensorUpdate> tensors) {
   const auto counted = [&](const TensorUpdate& tensor) {
-    // To look moves variances of rows on, as the update does.
+    // A look also advances variances of rows, as the update does.
     update_counted(*this, host_, tensor, [&] {
       if (tensor.watched != nullptr) look(tensor, Completed(tensor, stream()), stream());
     });

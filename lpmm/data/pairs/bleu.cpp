@@ -24,7 +24,7 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
-// What always stands alone: ASCII's punctuation but for . , - and '.
+// Returns true for characters that are always tokens of their own: ASCII's punctuation but for . , - and '.
 bool is_apart(char c) {
   return (c >= '{' && c <= '~') || (c >= '[' && c <= '`') || (c >= ' ' && c <= '&') ||
          (c >= '(' && c <= '+') || (c >= ':' && c <= '@') || c == '/';

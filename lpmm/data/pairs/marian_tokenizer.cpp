@@ -213,7 +213,7 @@ std::vector<std::string> within_texts(const Marian& marian) {
   return tokens;
 }
 
-// Without white space at its ends, as Python's strip().
+// Strips white space from the ends, as Python's strip().
 std::string stripped(std::string_view text) {
   std::size_t begin = text.size(), end = 0;
   for (std::size_t at = 0; at < text.size();) {

@@ -13,7 +13,7 @@ namespace lpmm {
 
 inline constexpr std::string_view kMarianFiles[] = {"source.spm", "target.spm", "vocab.json"};
 
-// Whether a folder holds a Marian tokenizer, even one with a file missing.
+// Returns true if a folder holds a Marian tokenizer, even one with a file missing.
 bool has_marian_tokenizer(const std::string& folder);
 // Its files, with those that say which tokens are special.
 std::vector<std::string> marian_tokenizer_paths(const std::string& folder);

@@ -1,4 +1,4 @@
-// Which examples are in a batch together, where their lengths differ.
+// Batches of examples that differ in length.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ namespace lpmm {
 // function of (seed, epoch, index).
 class LengthBatches {
  public:
-  // How long each example is, at most the longest of `lengths`, which are ascending.
+  // `examples`: the length of each, at most the longest of `lengths`, which are ascending.
   LengthBatches(std::vector<int> lengths, std::vector<int> examples);
 
   struct Filled {
     std::vector<std::int32_t> examples;
     int length = 0;  // that all of them are filled up to
-    // Those of a microbatch, and how many of them count: the first ones. Others fill it up.
+    // The examples of a microbatch, and how many of them count: the first ones. Others fill it up.
     std::pair<std::vector<std::int32_t>, std::int64_t> part(const BatchPlan& plan, int microbatch) const;
   };
   // All microbatches of a step. With plan.keeps_last the last one of an epoch may have fewer examples.

@@ -1,4 +1,4 @@
-// What tasks of sentences are scored by.
+// The scores of tasks of sentences.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ double exact_match(std::span<const std::uint8_t> told, std::span<const std::uint
 // one is right where its kind and both of its ends are. 0 where none is.
 using TagSequences = std::vector<std::vector<std::string_view>>;
 double entity_f1(const TagSequences& told, const TagSequences& is);
-// Whether tags are such.
+// Returns true if tags mark entities in this way.
 bool mark_entities(std::span<const std::string> tags);
 // Correlation of numbers; 0 where one side does not vary. Spearman's is that of ranks, equal numbers sharing
 // the mean of theirs.

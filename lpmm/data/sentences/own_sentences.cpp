@@ -122,7 +122,7 @@ SentenceColumns columns_of(const Table& table, const SentenceSource& source) {
   return out;
 }
 
-// What it is called for people: "label", "toxic+insult".
+// Returns the name of the answer's columns for messages: "label", "toxic+insult".
 std::string name_of_answer(const Table& table, const SentenceColumns& columns) {
   if (columns.list >= 0) return table.lists[static_cast<std::size_t>(columns.list)];
   std::vector<std::string> names;
@@ -217,7 +217,7 @@ std::vector<std::string> classes_in(const Table& table, const SentenceColumns& c
   return classes_in_order(std::move(labels));
 }
 
-// What the rows are told, and how it is scored.
+// Decides the kind of answer that the rows have, and how it is scored.
 void describe(const Table& table, const SentenceColumns& columns, SentenceSet& set) {
   set.has_pairs = columns.second >= 0;
   const bool is_number =

@@ -9,7 +9,7 @@
 
 namespace lpmm {
 
-// Where in a row what is, from 0. Without a second sentence there are no pairs.
+// The columns of a row, from 0. Without a second sentence there are no pairs.
 struct SentenceColumns {
   int first, second, answer;
   int list = -1;               // of Table::lists: in place of `answer`, all classes of an example

@@ -15,12 +15,12 @@ namespace lpmm {
 // The words of a line, between spaces and tabs.
 std::vector<std::string> split_at_spaces(std::string_view line);
 
-// What such files of lines end with; each may have .gz behind it.
+// The endings of such files of lines; each may have .gz behind it.
 inline constexpr std::string_view kWordEndings[] = {".conll", ".iob", ".iob2", ".bio", ".txt"};
 bool is_word_file(std::string_view path);
 // The file whose name is `stem` and one of these endings; empty where there is none. `stem` has its folder.
 std::string find_word_file(const std::string& stem);
-// Whether a table holds such, in lists of usual names or of those that `columns` names (SentenceSource).
+// Returns true if a table has lists of words, by usual names or as `columns` names them (SentenceSource).
 bool holds_words(const Table& table, const std::string& columns);
 
 // A line has the word first and its label last, spaces or a tab before each; an empty line ends a sentence,

@@ -16,7 +16,7 @@
 namespace lpmm {
 namespace {
 
-// That of a word is of its first id.
+// The first id of a word has the word's label; other ids have none.
 constexpr std::int32_t kNotTold = -1;
 std::vector<std::int32_t> labels_of_ids(const std::vector<std::int32_t>& of_words,
                                         const std::vector<std::size_t>& starts, std::size_t ids) {
@@ -225,7 +225,7 @@ std::uint32_t SentenceData::checksum() const {
   return sum;
 }
 
-// What a model tells of the test set, beside what is so.
+// The model's answers for the test set, and the right ones.
 struct SentenceData::Answers {
   std::vector<std::int32_t> classes, labels;  // of examples or of words
   std::vector<double> numbers, scores;

@@ -31,9 +31,9 @@ class SentenceData : public DataSource {
   std::int64_t test_examples() const override { return std::ssize(test_); }
   std::int64_t labels() const override { return 1; }
   std::int64_t test_items() const override;
-  // By the set's metrics, with classes by their largest logit, several by those above 0; of words by the
-  // logits of those that batches have labels for. Sentences apart: correlations of the cosines of the two
-  // with the scores.
+  // Scores by the set's metrics: a class by the largest logit, several classes by those above 0, and words by
+  // the logits of the words that batches have labels for. Sentences apart: correlations of the cosines of the
+  // two with the scores.
   Scores score(std::span<const float> outputs) const override;
   bool has_scores() const override { return !test_.empty(); }
   void make_batch(const BatchPlan& plan, std::int64_t epoch, std::int64_t index, int microbatch,
@@ -48,12 +48,12 @@ class SentenceData : public DataSource {
   void check_types(int known) const;
   int classes() const { return classes_; }  // 1: a number, 0: there is nothing to tell
   Tells tells() const { return tells_; }
-  // How many words of a test example are told: the first ones, but for those without a token.
+  // Returns how many words of a test example are classified: the first ones, but for those without a token.
   std::int64_t told_words(std::int64_t example) const;
   int longest() const;  // that batches are filled up to
   std::int64_t bytes() const { return bytes_; }
   std::int64_t loading_bytes() const { return loading_bytes_; }  // of memory, while it was read
-  std::int64_t cut() const { return cut_; }  // how many examples were longer than the longest length
+  std::int64_t cut() const { return cut_; }  // the examples that were longer than the longest length
   std::uint32_t checksum() const;            // of the training examples and their answers
 
  private:
@@ -64,7 +64,7 @@ class SentenceData : public DataSource {
     std::vector<std::int32_t> labels =
         {};  // the classes that it has, or that of each id, -1 where none is told
   };
-  // Of the first `counted` examples what is to be told.
+  // Fills a batch with examples, and with the answers of the first `counted` ones.
   void fill(const std::vector<const Example*>& examples, std::int64_t counted, int length, Batch& out) const;
   void add_answers(const Example& example, std::size_t place, Batch& out) const;
   struct Answers;

@@ -20,7 +20,7 @@ namespace lpmm {
 namespace fs = std::filesystem;
 namespace {
 
-// Where in a line something is: under a name of the first line, or at a place, from 0, of files without one.
+// The place of a column: by its name in the first line, or, in files without one, by its number from 0.
 struct Column {
   std::string_view name = {};
   int place = -1;

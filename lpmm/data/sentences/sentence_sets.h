@@ -22,8 +22,8 @@ enum class Metric : std::uint8_t {
 };
 std::string_view to_string(Metric metric);
 
-// What is to be told: one class of an example, a number, all of the classes that it has, or a class of each
-// of its words.
+// The kind of answer that a model learns: one class of an example, a number, all of the classes that it has,
+// or a class of each of its words.
 enum class Tells : std::uint8_t { kClass, kNumber, kClasses, kWords };
 
 // One line. Where the set has no pairs, there is no second sentence.
@@ -45,10 +45,10 @@ struct SentenceSet {
   std::vector<SentenceExample> train = {}, test = {};
   std::int64_t bytes() const;  // of all examples
   bool is_number() const { return tells == Tells::kNumber; }
-  // That of a label; calls `refuse`, which throws, with what is wrong where it is none.
+  // Returns the class of a label; where it is none, calls `refuse`, which throws, with the reason.
   std::int32_t class_of(const std::string& label,
                         const std::function<void(std::string_view why)>& refuse) const;
-  // Of one class each, the same with any number of them, which are one then.
+  // Turns a set whose examples have one class each into one whose examples may have several.
   void tell_several();
 };
 
@@ -63,12 +63,12 @@ std::vector<std::string> class_names_of(std::string_view set);
 // The set that data.path names (own_sentences.h).
 inline constexpr std::string_view kSentencesByPath = "sentences";
 
-// Which part a run is tested on: the development set, or the test set where it has answers.
+// The part that a run is tested on: the development set, or the test set if that has answers.
 inline constexpr std::string_view kDevelopmentFile = "dev", kTestFile = "test";
-// What files of the development set are called.
+// The usual names of files of the development set.
 inline constexpr std::string_view kDevelopmentNames[] = {kDevelopmentFile, "validation", "valid", "val"};
 
-// What says which sentences to load: keys of [data].
+// The keys of [data] that say which sentences to load.
 struct SentenceSource {
   std::string set;                          // a name, or kSentencesByPath
   std::string path = {};                    // from here or from data_folder(); empty: the named set's own

@@ -10,7 +10,7 @@
 namespace lpmm {
 namespace {
 
-// Where the last character of a text, which is not empty, begins.
+// Returns the offset of the last character of a text, which is not empty.
 std::size_t last_character(std::string_view text) {
   std::size_t at = text.size() - 1;
   while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xC0U) == 0x80) --at;

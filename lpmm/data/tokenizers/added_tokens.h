@@ -43,7 +43,7 @@ class TokenFinder {
   const AddedToken* longest_at(std::string_view text, std::size_t at, std::size_t& bytes) const;
 
   std::unordered_map<std::uint64_t, std::uint32_t> children_;  // of a node of the trie, by node << 8 | byte
-  std::vector<const AddedToken*> ends_ = {nullptr};            // which token a node ends, by node
+  std::vector<const AddedToken*> ends_ = {nullptr};            // by node: the token that ends there
 };
 
 class AddedTokens {

@@ -1,4 +1,4 @@
-// What lies beside the file of a tokenizer and belongs to it: tokenizer_config.json, special_tokens_map.json,
+// The files beside a tokenizer's own that belong to it: tokenizer_config.json, special_tokens_map.json,
 // added_tokens.json.
 #pragma once
 
@@ -29,7 +29,7 @@ class TokensBeside {
   // `ids` or else get the next one, as in transformers. Returns what was added, for a checksum. Throws
   // RunError for what is no token or has no id.
   std::string complete(const TokenIds& ids, std::vector<AddedToken>& tokens) const;
-  // Those that tokenizer_config.json or added_tokens.json lists, by id.
+  // The tokens that tokenizer_config.json or added_tokens.json lists, by id.
   std::vector<AddedToken> added() const;
 
  private:

@@ -59,7 +59,7 @@ bool Bpe::add_bytes(std::string_view letter, std::vector<std::int32_t>& parts) c
   return true;
 }
 
-// What a word is before anything is merged.
+// Returns the ids of a word before any merge.
 std::vector<std::int32_t> Bpe::letters(std::string_view word) const {
   std::vector<std::int32_t> parts;
   bool pending = false;  // an unknown one that may be fused with the next

@@ -1,4 +1,4 @@
-// Where a long text may be cut for a tokenizer whose words are not known without encoding it.
+// Places to cut a long text for a tokenizer whose words are not known without encoding it.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// How a tokenizer.json turns tokens back into text, one token at a time.
+// The decoder of a tokenizer.json, which turns tokens back into text, one at a time.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ using Decoder = std::function<std::string(std::string token, bool first, std::si
 
 // The member "decoder"; none gives tokens as they are. Throws RunError for what is not supported.
 Decoder make_decoder(const Part& file);
-// Without the spaces before punctuation and English endings: transformers' clean_up_tokenization.
+// Removes the spaces before punctuation and English endings: transformers' clean_up_tokenization.
 std::string cleaned_up(std::string text);
 Decoder word_piece_decoder(const std::string& prefix, bool cleanup);
 

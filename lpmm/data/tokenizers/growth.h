@@ -1,4 +1,4 @@
-// How much a tokenizer.json may make of a text: stages that double it, one behind another, would fill memory.
+// A limit on the growth of a text in a tokenizer.json: stages in a row that double it would fill memory.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ constexpr std::size_t room_for(std::size_t bytes) {
   return kGrowthLimit * bytes + kForShort;
 }
 
-// What the stage throws where more came out of it.
+// The error of a stage whose output passes the limit.
 RunError grows_too_much(const Part& stage);
 
 }  // namespace lpmm

@@ -46,7 +46,7 @@ Pipeline read_document(const json& document, const std::string& path, std::strin
                  SentenceTemplate(file)};
   parts.file = path;
   parts.kind = kind;
-  // However its JSON is spelled: members are sorted. What is no UTF-8 the parser has refused.
+  // The checksum ignores the JSON's spelling, as members are sorted. The parser has refused invalid UTF-8.
   parts.checksum = crc_of(document.dump() + more);
   parts.end_of_text = end;
   return parts;
@@ -88,7 +88,7 @@ void check_merges(const Pipeline& parts, const json& merges, const std::string& 
   }
 }
 
-// What kind of model the config.json of a folder is of; empty: none says it.
+// Returns the model_type in the config.json of a folder; empty: there is none.
 std::string model_type_in(const fs::path& folder) {
   std::error_code error;
   const fs::path config = folder / "config.json";
@@ -101,8 +101,8 @@ bool is_roberta(const fs::path& folder, const Part& settings) {
   return settings.text("tokenizer_class", "").starts_with("Roberta") || model_type_in(folder) == "roberta";
 }
 
-// Whether vocab.json and merges.txt are of a tokenizer that splits texts as GPT-2's does: others, as Qwen's,
-// have the same files.
+// Returns true if vocab.json and merges.txt are of a tokenizer that splits texts as GPT-2's does: others, as
+// Qwen's, have the same files.
 bool splits_as_gpt2(const fs::path& folder) {
   std::error_code error;
   if (!fs::exists(folder / kHuggingFaceMerges, error)) return false;
@@ -198,7 +198,7 @@ Pipeline read_vocab_txt(const std::string& path) {
           .checksum = crc_of(fmt::format("{}{}{}", lowercase, text, more))};
 }
 
-// Of several in a folder the first is taken.
+// If a folder has several of these files, the first in this order is taken.
 constexpr std::string_view kFiles[] = {kTokenizerJson, kVocabTxt, kHuggingFaceTokens, kFairseqFile,
                                        kSentencePieceFile};
 
@@ -217,7 +217,7 @@ bool is_vocab_json(const std::string& file) {
   return fs::path(file).filename() == kHuggingFaceTokens;
 }
 
-// What is in a folder, or the path itself.
+// Returns the tokenizer's file in a folder, or the path itself if it is a file.
 std::string tokenizer_file(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return path;

@@ -123,7 +123,7 @@ Normalizer strip_normalizer(const Part& part) {
   };
 }
 
-// As ByteLevel splits, but on the whole text.
+// Spells bytes as the ByteLevel pre-tokenizer does, but of the whole text.
 Normalizer byte_level_normalizer(const Part&) {
   return [](const std::string& text, std::size_t) { return spelled_bytes(text); };
 }

@@ -1,4 +1,4 @@
-// What a tokenizer.json does to a text before it is split: Unicode forms, lower case, accents.
+// The normalizer of a tokenizer.json, before the text is split: Unicode forms, lower case, accents.
 #pragma once
 
 #include <cstddef>

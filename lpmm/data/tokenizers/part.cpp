@@ -17,8 +17,8 @@ using AnyJson = nlohmann::json;
 
 namespace {
 
-// How many objects and lists lie within one another, at most. The parser could watch that itself, but looks
-// through a whole list then at the end of each object in it.
+// Returns how deeply objects and lists are nested. The parser could watch that itself, but then it looks
+// through a whole list at the end of each object in it.
 int depth_of(std::string_view text) {
   int depth = 0, most = 0;
   bool quoted = false;

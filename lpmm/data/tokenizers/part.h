@@ -15,7 +15,7 @@ namespace lpmm {
 // Reads a file of at most 64 MB; members are found fast. Throws RunError naming the file.
 nlohmann::json read_sorted_json(const std::string& path);
 
-// What the getters below throw is RunError. A member that is null counts as one that is not there.
+// The getters below throw RunError. A member that is null counts as one that is not there.
 class Part {
  public:
   Part(const nlohmann::json& json, std::string file, std::string name);
@@ -48,7 +48,7 @@ class Part {
 RunError unsupported(const Part& part, std::string_view kind, const std::string& type,
                      std::span<const std::string_view> known);
 
-// What the row with the part's "type" makes of it; rows have .name and .make.
+// Calls the .make of the row whose .name is the part's "type".
 template <class Rows>
 auto make_by_type(const Part& part, std::string_view kind, const Rows& rows) {
   const std::string type = part.text("type");

@@ -15,7 +15,7 @@
 namespace lpmm {
 namespace {
 
-// What becomes of a match and of what lies between matches.
+// The treatment of a match and of the text between matches.
 enum class Behavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
 
 struct Stretch {

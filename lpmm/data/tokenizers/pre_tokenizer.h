@@ -1,4 +1,4 @@
-// How a tokenizer.json splits a normalised text into words.
+// The pre-tokenizer of a tokenizer.json, which splits a normalised text into words.
 #pragma once
 
 #include <cstddef>

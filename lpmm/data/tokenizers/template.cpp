@@ -46,7 +46,7 @@ std::vector<Item> read_items(const Part& part, const char* key) {
   return items;
 }
 
-// How many ids of each sentence are kept, of `room` in all.
+// Reduces the numbers of ids of two sentences until both fit into `room`.
 void shorten(std::size_t& first, std::size_t& second, std::size_t room) {
   if (first + second <= room) return;
   std::size_t& shorter = first <= second ? first : second;

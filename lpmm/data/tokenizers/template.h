@@ -1,4 +1,4 @@
-// What a tokenizer.json puts around a sentence, or around a pair of them: [CLS] A [SEP] B [SEP].
+// The tokens that a tokenizer.json puts around a sentence, or around a pair of them: [CLS] A [SEP] B [SEP].
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace lpmm {
 
 class Part;
 
-// As models of sentences read them: ids, and for each which sentence it belongs to.
+// The input of models of sentences: ids, and for each the sentence that it belongs to.
 struct Sentences {
   std::vector<std::int32_t> ids, types;
   bool is_cut = false;  // they were longer
@@ -28,8 +28,8 @@ class SentenceTemplate {
   // [CLS] A [SEP] B [SEP], as BERT has it.
   static SentenceTemplate bert(std::int32_t cls, std::int32_t sep);
 
-  // At most `longest` ids in all, where that is not 0: the longer sentence is cut first, at its end. Throws
-  // UsageError where not even the template fits.
+  // Fills in at most `longest` ids in all, if that is not 0: the longer sentence is cut first, at its end.
+  // Throws UsageError where not even the template fits.
   Sentences fill(std::vector<std::int32_t> first, std::optional<std::vector<std::int32_t>> second,
                  std::size_t longest) const;
   std::vector<std::int32_t> before() const;  // ids that it puts before a sentence alone

@@ -17,7 +17,7 @@ bool is_trained(const Policy& policy, const OptimizerConfig& optimizer, const Te
 
 }  // namespace
 
-// What is updated at once: a quantum, or a tensor that cannot be cut.
+// A unit of updates: a quantum, or a tensor that cannot be cut.
 struct Shares::Unit {
   int tensor;
   std::int64_t first, count, bytes;

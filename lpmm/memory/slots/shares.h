@@ -1,5 +1,5 @@
-// Which rank owns which elements: it keeps their states and updates them. A pure function of what the tensors
-// store, so that every rank knows the shares of all.
+// The elements that each rank owns: it keeps their states and updates them. A pure function of what the
+// tensors store, so that every rank knows the shares of all.
 //
 // Work on gradients goes by quanta of at most kQuantum elements of one tensor, whatever the number of ranks:
 // sums over a quantum, added in the order of tensors and of places there, are the same for any.
@@ -13,8 +13,8 @@
 
 namespace lpmm {
 
-// How the microbatches of a step are divided: into slots, which have an accumulator each; and which of the
-// ranks, that share them evenly, this is.
+// The division of a step's microbatches into slots, which have an accumulator each; and the place of this
+// rank among those that share them evenly.
 struct Sharding {
   int slots = 1, ranks = 1, rank = 0;
   int own_slots() const { return slots / ranks; }
@@ -23,7 +23,7 @@ struct Sharding {
 inline constexpr std::int64_t kQuantum = 65536;
 inline constexpr std::int64_t kRound = 8 * kQuantum;
 
-// Whether parts of the tensor can be updated alone: by blocks in every role, and with no sum over the whole.
+// Returns true if parts of the tensor can be updated alone: roles have blocks, and no sum is over the whole.
 bool may_be_cut(const Policy& policy, const OptimizerConfig& optimizer, const TensorInfo& tensor);
 
 class Shares {
@@ -31,10 +31,10 @@ class Shares {
   struct Piece {
     int tensor = 0;
     std::int64_t first = 0, count = 0;
-    std::int64_t room = 0;  // where its sum lies, in fp32 values of the round's room
+    std::int64_t room = 0;  // the place of its sum, in fp32 values of the round's room
   };
-  // What is summed at once, by quanta, and what can be updated after it. Sums stay for the rounds after where
-  // a tensor that cannot be cut has more than a round.
+  // The pieces that are summed at once, by quanta, and those that can be updated after it. Sums stay for the
+  // rounds after where a tensor that cannot be cut has more than a round.
   struct Round {
     std::vector<Piece> pieces, updates;
   };
@@ -64,7 +64,7 @@ class Shares {
 // The bytes of a piece of a role, as ranks send them: codes, and from steps_at() on its steps.
 std::int64_t steps_at(const Spec& spec, std::int64_t count);
 std::int64_t piece_bytes(const Spec& spec, std::int64_t count);
-// What a rank sends to all others in a step: accumulators, twice where gradients are clipped, and parameters.
+// The bytes that a rank sends to all others in a step: accumulators, twice with clipping, and parameters.
 struct SentBytes {
   std::int64_t accumulators = 0, parameters = 0;
   std::int64_t all() const { return accumulators + parameters; }
@@ -74,7 +74,7 @@ SentBytes sent_bytes(std::span<const TensorInfo> tensors, const Policy& policy,
 // The most that a rank sends to and takes from another one at once.
 std::int64_t bytes_at_once(const Shares& shares, std::span<const TensorInfo> tensors, const Policy& policy,
                            const Sharding& sharding);
-// What summing over slots takes besides, 0 for one slot: sums, and what is sent and received at once.
+// The workspace that summing over slots takes, 0 for one slot: sums, and the bytes of an exchange.
 std::int64_t slot_workspace_bytes(std::span<const TensorInfo> tensors, const Policy& policy,
                                   const OptimizerConfig& optimizer, const Sharding& sharding);
 

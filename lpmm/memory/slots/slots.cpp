@@ -135,7 +135,7 @@ void Slots::exchange(MemoryState& memory, std::size_t index, const Layout& own) 
   }
 }
 
-// What a slot has of a piece of this rank.
+// Returns a slot's accumulator of a piece of this rank: its own, or as another rank sent it.
 kernels::RoleView Slots::version(const MemoryState& memory, const Shares::Piece& piece, int slot,
                                  const Layout& own, std::size_t place) const {
   const int rank = slot / own_, of_rank = slot % own_;
@@ -257,7 +257,7 @@ void Slots::hand_out(MemoryState& memory, std::size_t index) {
   }
 }
 
-// What updates counted and looked at, of all ranks, in one order.
+// Adds up the statistics of all ranks' updates in one order.
 void Slots::collect(MemoryState& memory) {
   std::vector<StatsOf> stats;
   for (std::size_t t = 0; t < memory.tensors.size(); ++t) {

@@ -43,7 +43,7 @@ class Slots {
   void update(MemoryState& memory, const Clip& clip);
 
  private:
-  // Where a round's pieces of one slot lie in what a rank sends.
+  // The places of a round's pieces of one slot in the bytes that a rank sends.
   struct Layout {
     std::vector<std::int64_t> at;
     std::int64_t bytes = 0;  // of all

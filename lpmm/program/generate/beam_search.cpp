@@ -78,7 +78,7 @@ std::vector<Beams::Candidate> Beams::candidates(std::span<const float> logits) c
                                : vocabulary;
   const auto is_before = [](const Candidate& a, const Candidate& b) { return a.score > b.score; };
   std::vector<Candidate> best;                            // a heap whose first is the worst
-  float floor = -std::numeric_limits<float>::infinity();  // what a score must be above, to be one of them
+  float floor = -std::numeric_limits<float>::infinity();  // a score must be above it to be one of them
   const auto take = [&](const Candidate& c) {
     if (best.size() == most) {
       std::ranges::pop_heap(best, is_before);
@@ -238,7 +238,7 @@ std::vector<std::vector<std::int32_t>> beam_search(const Model& model, const Mod
 std::int64_t beam_search_bytes(const Model& model, ValueType compute, Device& device,
                                std::span<const int> lengths, std::span<const int> sources,
                                const BeamOptions& options, int context, int vocabulary) {
-  // Of those with one length and as many sentences, the one whose translation may be the longest.
+  // Only the batch of each shape with the longest possible translation counts: it takes the most.
   std::map<std::pair<int, int>, int> longest;
   for (const Together& t : together(lengths, sources, options)) {
     int& source = longest[{t.length, static_cast<int>(t.which.size())}];

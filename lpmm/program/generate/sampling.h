@@ -7,8 +7,8 @@
 
 namespace lpmm {
 
-// What is applied, and in which order, is as in transformers: the penalty, the temperature, top-k, top-p,
-// min-p. Each looks at the probabilities that the ones before it left.
+// The order is that of transformers: the penalty, the temperature, top-k, top-p, min-p. Each looks at the
+// probabilities that the ones before it left.
 struct SamplingOptions {
   double temperature = 1;  // 0: always the most likely token
   std::int64_t top_k = 0;  // only among the k most likely; 0: all

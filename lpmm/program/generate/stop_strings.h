@@ -7,14 +7,14 @@
 
 namespace lpmm {
 
-// Passes on a text that comes in pieces, up to the first of some strings. What may be the beginning of one is
-// held back until it is known.
+// Passes on a text that comes in pieces, up to the first of some strings. A possible beginning of one is held
+// back until that is decided.
 class StopStrings {
  public:
   // Empty ones are left out.
   explicit StopStrings(std::vector<std::string> stops);
-  std::string push(std::string_view piece);  // what is sure to come before any of them
-  std::string finish();                      // what was held back; nothing where one was found
+  std::string push(std::string_view piece);  // the text that surely comes before any of them
+  std::string finish();                      // the text that was held back; empty if one was found
   bool found() const { return found_; }
 
  private:

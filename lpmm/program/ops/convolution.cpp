@@ -98,7 +98,7 @@ class ConvolutionOp : public Op {
   std::int64_t input_offset(std::int64_t channel) const {
     return channel / outputs() * shape_.in * kernels::value_bytes(plan->compute);
   }
-  // What the panel that begins there reads. A group's inputs are brought together by its first panel.
+  // Returns the input of the panel that begins there. A group's inputs are gathered for its first panel.
   const std::byte* input(const RunState& run, std::int64_t channel, const Room& room) const {
     const std::byte* const x = data(run, inputs[0]);
     if (groups_ == 1) return x;

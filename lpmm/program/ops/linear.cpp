@@ -171,9 +171,9 @@ class LinearOp : public Op {
   std::int64_t panel_bytes() const {
     return most([](const Part& part) { return part.weight.panel_bytes(); });
   }
-  // Whether the input's gradient holds something already; a program without backward has none.
+  // Returns true if the input's gradient holds something already; without backward there is none.
   bool adds() const { return !accumulate.empty() && accumulate[0]; }
-  // Whether one product makes all of the input's gradient, in its type.
+  // Returns true if one product makes all of the input's gradient, in its type.
   bool is_direct() const {
     const PanelledWeight& first = parts_.front().weight;
     return parts_.size() == 1 && first.rows() == first.panel_rows() && !adds();

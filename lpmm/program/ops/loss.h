@@ -1,4 +1,4 @@
-// What a model says of an example, and its loss.
+// The losses of examples, and the outputs of a model.
 #pragma once
 
 #include "lpmm/program/builder.h"

@@ -17,8 +17,8 @@ enum class NormWeight : std::uint8_t { kFactor, kAboveOne };
 Value rms_norm(ProgramBuilder& b, const std::string& name, Value x, double epsilon = 1e-5,
                NormWeight kind = NormWeight::kFactor);
 
-// RMS norms of queries and keys: each is of so many heads of x, of `width` channels, one after the other. As
-// Qwen3 has them, or of all heads as one, as OLMo 2 has. The channels that are left stay as they are.
+// RMS norms of queries and keys: each is of so many heads of x, of `width` channels, one after the other.
+// Qwen3 has them so; OLMo 2 has one of all heads together. The channels that are left stay as they are.
 struct HeadNorm {
   std::string name;
   int heads = 0, width = 0;

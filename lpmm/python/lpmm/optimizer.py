@@ -67,7 +67,7 @@ class Optimizer(torch.optim.Optimizer):
     arguments = {}  # and defaults, in torch's order; lr and weight_decay are always among them
     settings = {}  # argument: setting of the rule, or settings
     torch_names = {}  # of torch.optim's states: roles
-    # What all take besides. torch's foreach and fused ask for one of its loops, and here there is one.
+    # Arguments that all of them take. torch's foreach and fused choose one of its loops, and here there is one.
     own_arguments = dict(maximize=False, foreach=None, fused=None, capturable=False, differentiable=False, preset="lpmm-min",
                          specs=None, min_elements=0, kind="hidden", seed=0, bf16_rounding="sr", clip_norm=0.0, on_nonfinite="skip")
     _hints, _missing = ("foreach", "fused"), ("amsgrad", "capturable", "differentiable", "initial_accumulator_value")

@@ -80,7 +80,7 @@ void copy_folder(const fs::path& from, const fs::path& to) {
   }
 }
 
-// What is in a folder, or the path itself where it is none, that `made` has not; empty: nothing.
+// Returns a file in a folder that `made` lacks, or the path itself if it is no folder; empty: there is none.
 std::string other_file(const fs::path& there, const fs::path& made) {
   std::error_code error;
   if (!fs::is_directory(there, error)) return there.string();

@@ -18,15 +18,15 @@ inline constexpr const char *kModelFiles = "model_files", *kPixelsFile = "prepro
 
 // The folder of the run that a checkpoint is of; empty: it keeps none.
 std::string model_files_of(const std::string& checkpoint);
-// Where the files of that checkpoint's tokenizer are: with the run, but for other files that `text` names.
+// Returns the files of that checkpoint's tokenizer: the run's, unless `text` names others.
 std::string saved_tokenizer_files(const std::string& checkpoint, const TextOptions& text);
 
 // Mean and deviation of each channel, of values from 0 to 1.
 struct Pixels {
   std::vector<double> mean, deviation;
 };
-// Those of a folder's preprocessor_config.json, else of timm's config.json; nothing where neither says them.
-// Throws RunError naming file and key.
+// Reads them from a folder's preprocessor_config.json, else from timm's config.json; nothing if neither has
+// them. Throws RunError naming file and key.
 std::optional<Pixels> read_pixels(const std::string& folder);
 // Into that folder, beside what else its preprocessor_config.json says.
 void write_pixels(const std::string& folder, const Pixels& pixels);
@@ -38,8 +38,8 @@ void take_from_model(Setup& setup, const std::string& checkpoint);
 std::shared_ptr<const ImageData> fit_images(const Setup& setup, ImageData data);
 
 // Makes the files that a run keeps: `fill` writes them into a folder beside, which gets its name when it is
-// whole. What is there already may be of a beginning that was killed, with files of the same names: it is
-// replaced. Throws UsageError for anything else, and leaves that as it is.
+// whole. Files that are there already may be left of a start that was killed: if their names are the same,
+// they are replaced. Throws UsageError for anything else, and leaves that as it is.
 void make_model_files(const std::filesystem::path& run,
                       const std::function<void(const std::filesystem::path& folder)>& fill);
 // For a run that begins: the files of the checkpoint that it starts from (empty: none) go on with it, and

@@ -112,7 +112,7 @@ void keep_frame(const std::string& folder, const ImageData& data) {
     try {
       return read_frame(folder) == frame;
     } catch (const RunError&) {
-      return false;  // what cannot be read is replaced
+      return false;  // an unreadable file is replaced
     }
   };
   if (data.train.height != data.train.width || is_said()) return;

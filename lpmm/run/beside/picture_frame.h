@@ -1,4 +1,4 @@
-// How pictures are cut to the squares that a model reads, as the files beside it say.
+// The cut of pictures to the squares that a model reads, as the files beside it describe it.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace lpmm {
 
-// What published models mostly read where no file says it: ImageNet's squares, as torchvision cuts them.
+// The usual frame of published models, where no file says it: ImageNet's squares, as torchvision cuts them.
 inline constexpr PictureFrame kUsualFrame = {224, 256};
 
-// As a folder's preprocessor_config.json says it, else timm's config.json; of side 0 where neither does.
-// Throws RunError naming file and key.
+// Reads it from a folder's preprocessor_config.json, else from timm's config.json; of side 0 if neither has
+// it. Throws RunError naming file and key.
 PictureFrame read_frame(const std::string& folder);
 
 // Writes how the pictures of `data` were cut into the preprocessor_config.json of that folder, where its

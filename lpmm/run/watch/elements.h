@@ -1,4 +1,4 @@
-// Which elements of the tensors rose furthest above their peaks (kernels/peaks.h) in some steps.
+// The elements of the tensors that rose furthest above their peaks (kernels/peaks.h) in some steps.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ class ElementWatch {
 
   // The peaks are what they were before.
   explicit ElementWatch(const ModelMemory& memory);
-  // After each step that was watched.
+  // Call this after each step that was watched.
   void look_at(std::int64_t step);
   // For each tensor, the elements that rose furthest; ties: the earliest first. None where it keeps no peaks.
   const std::vector<std::vector<ElementMove>>& moves() const { return moves_; }

@@ -1,4 +1,4 @@
-// What the watch keeps of one step: the loss, and of every tensor what its update was about to do. As records
+// The watch's measurements of one step: the loss, and statistics of every tensor's update. They are records
 // of type watch in a run's log, and in its files below watch/.
 #pragma once
 
@@ -31,7 +31,7 @@ struct Look {
   std::vector<TensorLook> tensors;  // empty: not looked at
 };
 
-// What the watch keeps of the last step of this memory.
+// Measures the last step of this memory.
 Look look_at(const ModelMemory& memory, std::int64_t step, double loss, const std::string& failed);
 // Adds the radial biases of a step whose changes were counted.
 void add_bias(Look& look, std::span<const TensorStats> stats);

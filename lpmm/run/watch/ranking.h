@@ -1,4 +1,4 @@
-// Which tensors moved first before a spike.
+// The order in which tensors moved before a spike.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace lpmm {
 
-// What a tensor is watched by.
+// A measure by which a tensor is watched.
 struct Measure {
   std::string_view name;
   float TensorLook::*value;

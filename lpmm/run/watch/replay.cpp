@@ -71,7 +71,7 @@ struct Replay::State {
   ReplayedStep make(std::int64_t step, Prefetcher& batches);
 };
 
-// As the run was after this step.
+// Restores the state of the run after this step.
 void Replay::State::begin(std::int64_t step) {
   buffers.emplace(model.buffers(), *device);
   memory.emplace(model.tensors(), config.policy, config.optimizer, config.train.seed,

@@ -270,7 +270,7 @@ Watch::Said Watch::add(std::int64_t step, double loss, const std::string& failed
   return said;
 }
 
-// The largest stay. What a run that goes on comes by again was kept with more steps before it.
+// The largest stay. A resumed run may meet a spike again, which was kept then with more steps before it.
 void Watch::keep(Spike spike) {
   const auto is_same = [&](const Spike& s) { return s.step == spike.step; };
   if (config_.watch.spikes == 0 || std::any_of(kept_.begin(), kept_.end(), is_same)) return;

@@ -54,7 +54,7 @@ std::pair<int, double> weight_of(const Spike& spike);
 // The checkpoint of a run to look into a step from; 0 where there is none before it.
 std::int64_t checkpoint_before(const std::string& run, std::int64_t step);
 
-// Whether a spike comes in this step, given what was before it; `state` takes the step in.
+// Returns the spike of this step, if there is one, given those before it; `state` takes the step in.
 std::optional<Spike> find_spike(const Look& look, std::span<const std::string> names, WatchState& state);
 
 // A spike's file.
@@ -69,7 +69,7 @@ SpikeFile read_spike(const std::string& path);
 std::vector<SpikeFile> kept_spikes(const std::string& run, bool skips_damaged = false);
 std::string spike_path(const std::string& run, std::int64_t step);
 
-// Whether a run of this configuration looks at the updates of a step.
+// Returns true if a run of this configuration looks at the updates of a step.
 bool is_watched(const RunConfig& config, std::int64_t step);
 // A note on the tensors that a watch tells nothing of, and why; empty: it looks at all of them.
 std::string unseen_note(const RunConfig& config, std::span<const TensorInfo> tensors);

@@ -58,7 +58,7 @@ constexpr PublishedLayout kHuggingFace{
     .type = "resnet",
     .counts = kCounts};
 
-// Whether the files of a folder are those of transformers.
+// Returns true if the files of a folder are those of transformers.
 bool is_hugging_face(const std::string& path) {
   if (!PublishedConfig::is_beside(path)) return false;
   return PublishedConfig(PublishedConfig::beside(path)).text("model_type") == "resnet";
@@ -91,7 +91,7 @@ std::string remark_on_resnet(const std::string& path, const ModelConfig&) {
   return lacks_head(PublishedTensors(path)) ? kNoHead : "";
 }
 
-// By its own name, where it has one.
+// Gives the model its own name, if there is one for its sizes.
 void name_resnet(ModelConfig& model) {
   for (const NamedModel& named : model.family->models) {
     const ModelConfig other = complete(families().config(std::string(named.name)));
@@ -139,7 +139,7 @@ ModelConfig read_hugging_face(const std::string& path, const PublishedTensors& t
   return model;
 }
 
-// What timm makes of the same tensors by other arithmetic.
+// Refuses models of timm that compute otherwise with the same tensors.
 void refuse_other_resnets(const std::string& path) {
   if (!PublishedConfig::is_beside(path)) return;
   const PublishedConfig config(PublishedConfig::beside(path));

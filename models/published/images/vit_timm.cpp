@@ -20,7 +20,7 @@ constexpr PublishedLayout kLayout{.model = "ViT",
                                   .may_lack = [](std::string_view name) { return name.starts_with("head"); },
                                   .by = "timm",
                                   .type = "vit"};
-// What transformers calls the parts of a layer, and where they lie.
+// The names that transformers gives to our parts of a layer and to the parts outside of layers.
 constexpr std::pair<std::string_view, std::string_view> kInLayer[] = {
     {"norm1.", "layernorm_before."},
     {"attn.proj.", "attention.output.dense."},
@@ -68,7 +68,7 @@ constexpr PublishedLayout kHuggingFace{
     .type = "vit"};
 constexpr double kTimmsEpsilon = 1e-6;
 
-// By which other ViTs are known.
+// The tensors by which other ViTs are known.
 struct OtherVit {
   const char* tensor;
   std::string_view has;
@@ -88,7 +88,7 @@ const std::vector<std::int64_t>& shape_of(const PublishedTensors& tensors, const
   return shape;
 }
 
-// Whether the files of a folder are those of transformers.
+// Returns true if the files of a folder are those of transformers.
 bool is_hugging_face(const std::string& path) {
   if (!PublishedConfig::is_beside(path)) return false;
   return PublishedConfig(PublishedConfig::beside(path)).text("model_type") == "vit";
@@ -135,7 +135,7 @@ std::int64_t heads_beside(const std::string& path) {
   return arguments.has("num_heads") ? arguments.size("num_heads") : 0;
 }
 
-// How many positions are of tokens before the patches.
+// Returns the number of positions that belong to tokens before the patches.
 std::int64_t tokens_with_positions(const ModelConfig& m) {
   if (m.flag("patch_positions")) return 0;
   return m.integer("registers") + (m.flag("distilled") ? 1 : 0) + (m.flag("mean_pooled") ? 0 : 1);

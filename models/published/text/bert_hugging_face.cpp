@@ -20,7 +20,7 @@ struct Kind {
   PublishedLayout layout;                // its prefix is that of files saved with a head
   std::string_view classes;              // the weight that tells classes
   std::string_view encoder, classifier;  // architectures
-  // In config.json.
+  // The names of keys in config.json.
   std::string_view layers = "num_hidden_layers", heads = "num_attention_heads", width = "hidden_size",
                    mlp_width = "intermediate_size", activation = "hidden_act";
 };
@@ -37,7 +37,7 @@ bool is_left_out(std::string_view name) {
 bool is_left_out_with_pooler(std::string_view name) {
   return is_left_out(name) || name.find("pooler.dense.") != std::string_view::npos;
 }
-// What TensorFlow called the weight and bias of a norm; the first published BERTs still do.
+// The TensorFlow names of a norm's weight and bias, which the first published BERTs still have.
 std::string older_name(const std::string& name) {
   constexpr std::string_view kNorm = "LayerNorm.";
   const std::size_t at = name.rfind(kNorm);
@@ -120,8 +120,8 @@ void read_roberta(const PublishedConfig& config, ModelConfig& model) {
   model.set(kContext, rows - first);
 }
 
-// Whether the head tells something of every word, not of sentences: config.json says so, or where it says
-// nothing the layer is absent that heads of sentences have in front.
+// Returns true if the head classifies words, not sentences: by config.json, or else because the layer is
+// absent that heads of sentences have in front.
 bool tells_of_words(const PublishedTensors& tensors, const PublishedConfig& config, const Kind& kind) {
   if (tensors.find(kWordClasses).entry == nullptr) return false;
   const Json said = config.has("architectures") ? config.json()["architectures"] : Json();

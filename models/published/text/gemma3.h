@@ -1,4 +1,4 @@
-// What config.json of a Gemma 3 says otherwise than that of a Llama, both ways.
+// Reads and writes the keys in which a Gemma 3's config.json differs from a Llama's.
 #pragma once
 
 #include "lpmm/files/json.h"
@@ -7,10 +7,10 @@
 
 namespace lpmm {
 
-// Which layers have a window: all but every `every`th; 0: all.
+// Lists the layers' types: all but every `every`th have a window; 0: all have one.
 Json layer_types(std::int64_t layers, std::int64_t every);
-// With the rotary positions of layers with a window apart from those of the others, as transformers wrote
-// them before version 5.
+// Returns it with the rotary base of layers with a window under a key of its own, as transformers wrote it
+// before version 5.
 PublishedConfig with_flat_rotary(const PublishedConfig& config);
 // Sets all but what a Llama has too. Throws RunError for caps on logits, attention to what comes later, and
 // layers whose windows follow no pattern.

@@ -31,7 +31,7 @@ constexpr PublishedLayout kLayout{
         },
     .type = "gpt2"};
 
-// What transformers calls activations, and our setting; the first of a setting is written.
+// The activations by transformers' names and by our setting; for writing, the first row of a setting counts.
 struct ActivationName {
   std::string_view theirs, ours;  // no setting: what there is without one
 };

@@ -71,7 +71,7 @@ const Kind* llama_at(const std::string& path) {
   return at == std::end(kKinds) ? nullptr : *at;
 }
 
-// With a head that tells something of a text, or with what says how its vector is made.
+// Returns true if it has a head for classes, or files that say how the vector of a text is made.
 bool is_of_sentences(const std::string& path) {
   std::error_code error;
   return llama_at(path) != nullptr &&
@@ -82,8 +82,8 @@ bool is_llama(const std::string& path) {
   return llama_at(path) != nullptr && !is_of_sentences(path);
 }
 
-// How many of the last positions a Mistral or a Phi-3 attends to; 0: all. null says all, nothing 4,096 of a
-// Mistral.
+// Returns the attention window of a Mistral or a Phi-3; 0: none. A null says there is none; a Mistral without
+// the key has 4,096.
 std::int64_t window_of(const PublishedConfig& config, const Kind& kind) {
   constexpr std::int64_t kUsual = 4096;
   const bool says = config.has(kWindow), says_all = config.json().contains(kWindow) && !says;
@@ -136,7 +136,7 @@ void read_rotary(const PublishedConfig& config, ModelConfig& model) {
   model.set("rope_magnitude", yarn_magnitude(rope, model.number("rope_factor")));
 }
 
-// For each layer, 1 if it has rotary positions and 0 if not, in spite of what the list is called.
+// Lists for each layer 1 if it has rotary positions and 0 if not, in spite of the list's name.
 Json rope_layers(std::int64_t layers, std::int64_t nope_every) {
   Json has_rope = Json::array();
   for (std::int64_t i = 1; i <= layers; ++i) has_rope.push_back(i % nope_every == 0 ? 0 : 1);
@@ -148,7 +148,7 @@ void read_nope(const PublishedConfig& config, ModelConfig& model) {
   config.expect(kRopeLayers, {nullptr, rope_layers(model.integer("layers"), every)});
 }
 
-// What the kinds do otherwise.
+// Reads the settings in which the kinds differ.
 void read_kind(const PublishedConfig& config, const Kind& kind, ModelConfig& model) {
   const bool has_biases = kind.attention_bias && config.flag(kAttentionBias, false);
   model.set("qkv_bias", &kind == &kQwen2 || has_biases);
@@ -235,7 +235,7 @@ void load_llama(const std::string& path, ModelMemory& memory) {
   load_published(tensors, kLayout, memory);
 }
 
-// What the model came with says of rotary positions: an object or null.
+// Returns the rotary settings that the model was imported with: an object or null.
 Json kept_rotary(const PublishedFacts& kept) {
   if (kept.files.empty() || !PublishedConfig::is_beside(kept.files)) return nullptr;
   const PublishedConfig config(PublishedConfig::beside(kept.files));
@@ -314,7 +314,7 @@ void add_kind(const ModelConfig& m, const Kind& kind, Json& written) {
   if (m.number("attention_scale") == 0) written["attention_multiplier"] = 1 / std::sqrt(width);
 }
 
-// What config.json says of both families.
+// Makes the keys of config.json that sentence models and language models share.
 Json sizes_of(const WeightSource& weights, const ModelConfig& m, const Kind& kind) {
   if (m.number("rope_magnitude") != 1 && !m.flag("rope_yarn")) {
     throw UsageError(

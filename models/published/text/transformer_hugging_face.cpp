@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kMarian = "marian";
 constexpr const char* kShared = "model.shared.weight";
-// Where older files say the one embedding again.
+// Names under which older files repeat the one embedding.
 constexpr const char* kAgain[] = {"model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight",
                                   "lm_head.weight"};
 

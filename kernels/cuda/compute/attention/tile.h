@@ -139,7 +139,7 @@ void with_tile(int head_width, const Body& body) {
   if (head_width <= 256) return body(Tile<256>{});
   throw std::invalid_argument("CUDA: attention has heads of at most 256 values");
 }
-// For `rows` positions, queries or keys, of each sequence.
+// Returns the blocks for `rows` positions, queries or keys, of each sequence.
 template <class T>
 std::int64_t tile_blocks(const AttentionShape& s, int heads, std::int64_t rows) {
   return s.batch * heads * ((rows + T::kSide - 1) / T::kSide);

@@ -1,7 +1,7 @@
 // Convolution as products on tensor cores whose factors are gathered from the pixels as they are needed, so
 // that columns (columns.cu) are never stored: the implicit product of Chetlur et al. 2014 (arXiv 1410.0759).
 // Factors are bf16, sums fp32. Partial sums of the weights' gradient are added up in an order that shapes
-// alone decide. What a library of the device does, it does in place of these products.
+// alone decide. A library of the device takes their place where it can.
 #include <algorithm>
 
 #include "kernels/cuda/compute/convolution/convolution.h"
@@ -35,8 +35,8 @@ __global__ void turn_weights(ConvShape s, bool by_input, const float* weights, B
   }
 }
 // The sums of shards, [shard][output][ky, kx, input], added up as OIHW. A block takes a warp's width of pairs
-// of an output and an input; its warps take a tap and a range of shards each. What it writes lies together.
-// A library leaves one shard, of bf16.
+// of an output and an input; its warps take a tap and a range of shards each. Its outputs lie together. A
+// library leaves one shard, of bf16.
 constexpr int kTapWarps = 9, kRanges = 3;
 template <class T>
 __global__ void __launch_bounds__(kTapWarps* kRanges* kWarp, 1)

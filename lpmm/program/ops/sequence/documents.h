@@ -13,7 +13,7 @@ namespace lpmm {
 // A table of where the documents of a batch lie (Batch::starts), for sequences of `length`. Inference has one
 // text and no table: a value without an id.
 Value document_table(ProgramBuilder& b, int length);
-// What the table says of `rows` positions of all sequences; null: there is no table.
+// Reads the table for `rows` positions of all sequences; null: there is no table.
 kernels::Documents documents_in(const std::byte* table, std::int64_t rows);
 
 // The place of a row, of all sequences, in its document.

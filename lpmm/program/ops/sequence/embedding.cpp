@@ -137,7 +137,7 @@ class EmbeddingOp : public Op {
                    plan->contribution(tokens_), tokens_.place == 0);
   }
 
-  // What no token touches has a gradient of zero, which moves it where it has decay or momentum.
+  // Rows that no token touches have a gradient of zero, which moves them where there is decay or momentum.
   void fold_all(RunState& run, const TokenRows& tokens, float* range) const {
     const std::int64_t elements = vocabulary_ * width_;
     for (std::int64_t begin = 0; begin < elements; begin += window_) {
@@ -145,9 +145,9 @@ class EmbeddingOp : public Op {
     }
   }
 
-  // By windows of the tensor: rows that share a block are always in one fold. What no token touches adds 0,
-  // which changes no code of an accumulator. A momentum that gradients are accumulated in is rounded there,
-  // without bias, where its block's step is chosen anew.
+  // Folds windows of the tensor: rows that share a block are always in one fold. Rows that no token touches
+  // add 0, which changes no code of an accumulator. A momentum that gradients are accumulated in is rounded
+  // there, without bias, where its block's step is chosen anew.
   void fold_touched(RunState& run, const TokenRows& tokens, float* range) const {
     const kernels::RoleView accumulator = run.memory.view(tokens_.tensor, Role::kAccumulator);
     const std::int64_t unit = std::max<std::int64_t>(kGroup, accumulator.codec.block);

@@ -20,7 +20,7 @@ double cubic(double x) {
   return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
 }
 
-// What each place of a new row takes of the old one.
+// The weights by which a place of a new row is made from places of the old one.
 struct Taps {
   std::int64_t first = 0;
   std::vector<double> weights;

@@ -13,8 +13,8 @@ struct PositionGrid {
   std::int64_t first = 0, from = 0, to = 0;  // sides of the square of patches, before and after
   std::int64_t channels = 0;
 };
-// How a table of one shape becomes one of another; nothing where they are not two squares of patches behind
-// as many tokens, at most 2.
+// Describes the change of a table from one shape to another; nothing if they are not two squares of patches
+// behind as many tokens, at most 2.
 std::optional<PositionGrid> resampled_grid(const std::vector<std::int64_t>& from,
                                            const std::vector<std::int64_t>& to);
 // The table resampled as timm does: cubic (a = -0.5), and wider where the square becomes smaller.

@@ -48,7 +48,7 @@ void PositionTable::fold(RunState& run, ValueType compute, const std::byte* grad
   const std::int64_t all = context_ * width_;
   run.step->fold(tensor_, 0, span_of(sums, gradient_floats()), run.microbatch);
   if (!run.memory.applies_at_once(tensor_)) return;
-  // What lies beyond has a gradient of zero, which moves it where it has decay or momentum.
+  // The rows beyond have a gradient of zero, which moves them where there is decay or momentum.
   for (std::int64_t begin = gradient_floats(), end = 0; begin < all; begin = end) {
     end = std::min(all, begin + gradient_floats());
     device.sum_rows({compute, width_, gradient, {}, begin, end, sums});

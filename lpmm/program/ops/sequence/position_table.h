@@ -1,4 +1,4 @@
-// What the ops share that add learned positions: the table's rows decoded for forward, and their gradient.
+// The parts that ops with learned positions share: the table's rows decoded for forward, and their gradient.
 #pragma once
 
 #include <cstdint>

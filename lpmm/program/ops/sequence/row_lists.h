@@ -28,10 +28,10 @@ struct RowCopies {
 kernels::RowGroups on_device(Device& device, const RowLists& host, std::int64_t count,
                              const RowCopies& copies);
 
-// Where the tokens of a batch lie, by token.
+// The rows of a batch that hold each token.
 class TokenRows {
  public:
-  // In the room of these lists, whose rows they fill.
+  // Takes the room of these lists, and fills their rows.
   TokenRows(Device& device, const std::vector<std::int32_t>& tokens, const RowLists& host,
             const RowCopies& copies);
   std::int64_t count() const { return groups_.count; }              // of different tokens

@@ -59,7 +59,7 @@ class AddSinusoidsOp : public Op {
         : rows(p.floats(op.panel_ * op.width_)), table(p.floats(op.length_ * op.width_)) {}
     float *rows, *table;
   };
-  // In double precision, rounded once.
+  // Computes in double precision and rounds once.
   void make_table(const RunState& run, float* table) const {
     const std::int64_t past = run.inference == nullptr || is_whole_ ? 0 : run.inference->position;
     const std::int64_t half = (width_ + 1) / 2;

@@ -147,7 +147,7 @@ class TokenLossOp : public Op {
     double* differences;
   };
   bool compares() const { return preferences_.beta > 0; }
-  // What a loss of pairs keeps for backward, behind the sums of logits.
+  // The factors that a loss of pairs keeps for backward, behind the sums of logits.
   float* factors(const RunState& run) const {
     return compares() ? reinterpret_cast<float*>(saved_data(run)) + rows_ : nullptr;
   }
@@ -217,7 +217,7 @@ class TokenLossOp : public Op {
       body(first, columns, panel);
     });
   }
-  // Whether the gradients of weight and bias wait for gather().
+  // Returns true if the gradients of weight and bias wait for gather().
   bool is_gathered(const RunState& run) const { return gathers >= 0 && !weight_.is_frozen(run); }
   void sum_bias(RunState& run, const Backward& b, std::int64_t first, std::int64_t columns) const {
     if (bias_ < 0) return;

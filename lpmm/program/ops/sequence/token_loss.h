@@ -14,9 +14,9 @@ struct TokenLossConfig {
   // Negative labels count for nothing. The mean is over those that count in all microbatches of a step
   // (Batch::step_labels).
   bool may_lack = false;
-  // Of pairs of documents (Batch::preferences), where beta is above 0: the mean over those in all
-  // microbatches of a step (Batch::step_labels). What it hands out are differences of their
-  // log-probabilities.
+  // The loss of pairs of documents (Batch::preferences) if beta is above 0: the mean over the pairs in all
+  // microbatches of a step (Batch::step_labels). It hands out the differences of the pairs' log-probabilities
+  // in place of logits.
   PreferenceLoss preferences = {};
 };
 
