@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
@@ -138,7 +137,8 @@ class ConfigReader {
       T entry;
       body(reader, entry);
       item.refuse_unknown(config_keys::kOtherWords);
-      if (entry.pattern.empty()) item.refuse(fmt::format("{} needs a pattern", table_.full_name(key)));
+      const auto [word, said] = config_keys::needed(entry);
+      if (said.empty()) item.refuse(fmt::format("{} needs a {}", table_.full_name(key), word));
       out.push_back(std::move(entry));
     }
   }

@@ -37,6 +37,13 @@ RunConfig without_data(RunConfig config) {
                     "data.set = {}, which is {} here",
                     kConversationSet, config.data.set));
   }
+  if (!config.data.text.mixture.empty() && (!row.continues || !config.data.text.path.empty())) {
+    throw UsageError(row.continues
+                         ? "data.mixture names the files to train on in place of data.path: give one "
+                           "of the two"
+                         : fmt::format("data.mixture is for data.set = text and {}, which is {} here",
+                                       kConversationSet, config.data.set));
+  }
   if (row.choose_set != nullptr) row.choose_set(config);
   if (!row.has_tokens) return config;
   config.model = complete(config.model);

@@ -67,6 +67,7 @@ int run_eval(const EvalArguments& o) {
   answer["checkpoint"] = result.checkpoint;
   answer[result.unit] = result.items;
   for (const auto& [name, value] : result.scores) answer[name] = value;
+  for (const auto& [name, value] : result.losses) answer["losses"][name] = value;
   if (task.is_judged_by_loss) {
     answer["loss"] = result.loss;
     answer["perplexity"] = std::exp(result.loss);

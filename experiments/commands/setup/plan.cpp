@@ -16,6 +16,7 @@
 #include "lpmm/program/family.h"
 #include "lpmm/run/advice.h"
 #include "lpmm/run/checkpoint.h"
+#include "lpmm/run/records.h"
 #include "lpmm/run/setup.h"
 
 namespace lpmm {
@@ -125,6 +126,7 @@ int run_plan(const PlanArguments& o) {
       storage_warnings(setup.config.policy, setup.config.optimizer, model->tensors());
   if (o.json) {
     nlohmann::ordered_json answer = plan_json(plan);
+    if (!setup.size.mixture.empty()) answer["mixture"] = mixture_json(setup.size.mixture);
     if (setup.size.learnt_tokens > 0) answer["learnt_tokens_per_epoch"] = setup.size.learnt_tokens;
     answer["warnings"] = warnings;
     print_answer(answer, true);

@@ -33,13 +33,6 @@ std::int64_t bytes_of(const std::vector<Document>& documents) {
   return bytes;
 }
 
-void begin(Batch& batch) {  // keeps the room
-  batch.count = batch.step_labels = 0;
-  batch.tokens.clear();
-  batch.labels.clear();
-  batch.starts.clear();
-}
-
 std::string packed(const char* what, const PackedDocuments& part, int length) {
   const PackingCounts& c = part.counts();
   return fmt::format("{} documents {}: {} tokens, {} of them learnt, in {} sequences of {} ({:.1f} % filled)",
@@ -68,22 +61,14 @@ ConversationData::ConversationData(std::string name, std::vector<Document> train
       name_, c.documents, trains ? "test on" : "train on", c.too_long, length, c.unlearnt));
 }
 
-void ConversationData::make_batch(const BatchPlan& plan, std::int64_t epoch, std::int64_t index,
-                                  int microbatch, Batch& out) const {
-  const std::int64_t count = plan.examples(), all = train_examples();
-  begin(out);
-  for (std::int64_t i = 0; i < plan.batch; ++i) {
-    const std::int64_t place = index * plan.batch + i;
-    const bool counts = place < all;  // else the epoch ends within the batch, which is filled up
-    const std::int64_t sequence = drawn_order(plan.seed, epoch, all, std::min(place, all - 1));
-    if (counts) out.step_labels += train_.learnt(sequence);
-    if (i / count == microbatch) train_.append(sequence, out, counts);
-  }
+void ConversationData::append(std::uint64_t seed, std::int64_t epoch, std::int64_t place, bool counts,
+                              Batch& out) const {
+  const std::int64_t all = train_examples();
+  train_.append(drawn_order(seed, epoch, all, std::min(place, all - 1)), out, counts);
 }
 
-void ConversationData::make_test_batch(std::int64_t first, std::int64_t count, Batch& out) const {
-  begin(out);
-  for (std::int64_t i = first; i < first + count; ++i) test_.append(i, out);
+std::int64_t ConversationData::counted(std::uint64_t seed, std::int64_t epoch, std::int64_t place) const {
+  return train_.learnt(drawn_order(seed, epoch, train_examples(), place));
 }
 
 std::string ConversationData::summary() const {

@@ -56,9 +56,10 @@ class ConversationTask : public Task {
  public:
   void open(RunConfig& config, std::unique_ptr<Tokenizer> own, const ProgressCall& progress) override {
     const TextOptions& text = config.data.text;
-    if (text.path.empty()) {
+    if (text.path.empty() && text.mixture.empty()) {
       throw UsageError(
-          fmt::format("data.set = {} needs data.path: a .jsonl, .json, .csv or .tsv file, or a folder",
+          fmt::format("data.set = {} needs data.path, a .jsonl, .json, .csv or .tsv file or a folder, or "
+                      "data.mixture, several of them",
                       kConversationSet));
     }
     if (text.blocks || text.words > 0) {
@@ -78,12 +79,18 @@ class ConversationTask : public Task {
       tell_rest(path, all);
       return std::move(all.documents);
     };
-    std::vector<Document> train = read(text.path), test;
-    if (!text.test_path.empty()) test = read(text.test_path);
-    data_ = std::make_shared<const ConversationData>(text.path, std::move(train), std::move(test),
-                                                     text.validation_share, config.model.length,
-                                                     too_long_of(keys.too_long));
-    tell(data_->summary() + "\n");
+    std::vector<Mixture::Part> parts;
+    for (const TextOptions& file : each_file(text)) {
+      std::vector<Document> train = read(file.path), test;
+      if (!file.test_path.empty()) test = read(file.test_path);
+      const auto data = std::make_shared<const ConversationData>(file.path, std::move(train), std::move(test),
+                                                                 file.validation_share, config.model.length,
+                                                                 too_long_of(keys.too_long));
+      tell(data->summary() + "\n");
+      documents_ += data->train().counts().documents + data->test().counts().documents;
+      parts.push_back({data, text.mixture.empty() ? 1 : text.mixture[parts.size()].weight});
+    }
+    data_ = mixed(std::move(parts), size_);
   }
   void fit(ModelConfig& model) const override {
     fit_vocabulary(*tokenizer_, data_->name(), model);
@@ -91,21 +98,20 @@ class ConversationTask : public Task {
   }
   DataSize size() const override {
     constexpr std::int64_t kNumbers = 3;  // a token, a label, where its document starts
-    DataSize size{data_->train_examples(), data_->test_examples(), data_->bytes(), data_->loading_bytes(),
-                  data_->labels() * kNumbers * std::int64_t{sizeof(std::int32_t)}};
+    DataSize size = size_;
+    size.example_bytes = data_->labels() * kNumbers * std::int64_t{sizeof(std::int32_t)};
     size.learnt_tokens = data_->learnt_labels();
     return size;
   }
   std::shared_ptr<const DataSource> source(const Setup&, Pool&) const override { return data_; }
-  Json identity() const override {
-    return {{"documents", data_->train().counts().documents + data_->test().counts().documents},
-            {"crc32", data_->checksum()}};
-  }
+  Json identity() const override { return {{"documents", documents_}, {"crc32", data_->checksum()}}; }
   const Tokenizer* tokenizer() const override { return tokenizer_.get(); }
 
  private:
   std::unique_ptr<const Tokenizer> tokenizer_;
-  std::shared_ptr<const ConversationData> data_;
+  std::shared_ptr<const Sequences> data_;
+  DataSize size_;
+  std::int64_t documents_ = 0;
 };
 
 }  // namespace
