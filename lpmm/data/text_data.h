@@ -42,7 +42,8 @@ struct TextOptions {
 };
 
 // The same for each file of a mixture, or itself where it has one file. What options.test_path names is
-// tested on with the first one; then the others have nothing to test on.
+// tested on with the first one; then the others have nothing to test on. Throws UsageError for a file named
+// twice.
 std::vector<TextOptions> each_file(const TextOptions& options);
 // Where gpt2's encoder.json and vocab.bpe are looked for.
 std::string gpt2_folder(const TextOptions& options);

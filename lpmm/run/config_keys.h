@@ -19,6 +19,7 @@
 namespace lpmm::config_keys {
 
 constexpr std::int64_t kMostSteps = 0xFFFFFFFE;  // the noise counts steps in 32 bits
+constexpr double kMostAverage = 0.999999;
 constexpr double kLeastWeight = 1e-6, kMostWeight = 1e6;
 constexpr std::int64_t kAnyWhole = std::numeric_limits<std::int64_t>::max();
 
@@ -211,6 +212,10 @@ void visit_train(Visitor& v, Config& c) {
   v.integer("eval_every_epochs", c.train.eval_every_epochs, 0, 1'000'000, "0: test only at the end");
   v.integer("max_failed_steps", c.train.max_failed_steps, 1, 1'000'000,
             "steps in a row with NaN or Inf that end the run");
+  v.number(
+      "average", c.train.average, 0, kMostAverage,
+      "share of itself that an average of the weights, kept beside them, keeps at each update, as 0.999; "
+      "eval, export and sample take it with --average; 0: none");
   v.integer("patience", c.train.patience, 0, 1'000'000,
             "tests in a row without a lower test loss that end the run; 0: none do");
 }

@@ -107,6 +107,11 @@ Json ledger_record(const Plan& plan, const ModelMemory& memory, const DataSize& 
       row["specs"][std::string(to_string(role))] = to_string(v->codec);
       bytes += code_bytes(v->codec.format, v->elements) + step_bytes(v->codec, v->elements);
     }
+    if (const auto average = plan_average(memory.policy(), memory.optimizer(), info)) {
+      row["specs"][std::string(kAverageName)] = to_string(average->codec);
+      bytes +=
+          code_bytes(average->codec.format, info.elements()) + step_bytes(average->codec, info.elements());
+    }
     row["bytes"] = bytes;
     record["tensors"].push_back(std::move(row));
   }

@@ -192,6 +192,13 @@ void check_trained(const Setup& setup, const Model& model) {
                     "model.frozen_statistics set that",
                     config.model.name));
   }
+  if (config.policy.average > 0 && !model.buffers().empty() && !is_frozen) {
+    throw UsageError(
+        fmt::format("train.average: {} normalizes by statistics of its batches, which are those of the last "
+                    "weights and no others: set train.average = 0, or where the model has "
+                    "model.frozen_statistics set that",
+                    config.model.name));
+  }
   if (steps >= std::int64_t{1} << 32) {
     throw UsageError(fmt::format("{} steps are too many; the most are 2^32 - 1", steps));
   }

@@ -46,6 +46,7 @@ void print_plan(const Plan& plan, const Plan& fp32, const Policy& policy) {
     const bool is_kept = a.role_bytes(role) > 0 || b.role_bytes(role) > 0;
     if (is_kept) print_row(std::string(to_string(role)), a.role_bytes(role), b.role_bytes(role));
   }
+  if (a.averages + b.averages > 0) print_row("average", a.averages, b.averages);
   print_row("exempt (fp32)", a.exempt, b.exempt);
   if (a.peaks > 0) print_row("peaks", a.peaks, b.peaks);
   print_row("buffers", a.buffers, b.buffers);

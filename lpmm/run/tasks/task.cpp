@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "lpmm/base/error.h"
-#include "lpmm/base/terminal.h"
+#include "lpmm/base/text.h"
 #include "lpmm/data/sentences/sentence_sets.h"
 #include "lpmm/program/family.h"
 

@@ -129,6 +129,8 @@ TEST_P(MixtureRun, ATestFileIsTestedOnAlone) {
 TEST_P(MixtureRun, RefusesWhatItCannotBe) {
   EXPECT_NE(refusal({"data.mixture=[{path='" + a_ + "'}, {path='gone.jsonl'}]"}).find("gone.jsonl"),
             std::string::npos);
+  EXPECT_NE(refusal({"data.mixture=[{path='" + a_ + "'}, {path='" + a_ + "', weight=2}]"}).find("twice"),
+            std::string::npos);
   EXPECT_NE(refusal({mixture(), "data.path=" + a_}).find("one of the two"), std::string::npos);
   EXPECT_NE(refusal({mixture(), "data.tokenizer=characters"}), "");
   for (const char* bad : {"{weight=1}", "{path='x', weight=0}", "{path='x', weight=-1}",
