@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy
 
 SPECS = ["fp32", "bf16:sr", "int12:block128:sr:sticky", "int12:block128:qr:sticky", "int8:block128:sr:sticky", "int8:block128:qr:sticky",
-         "int6:block128:sr:sticky", "int6:block128:qr:sticky", "int5:block128:qr:sticky", "int4:block128:qr:sticky", "soft4:block128:sr"]
+         "int7:block128:qr:sticky", "int6:block128:sr:sticky", "int6:block128:qr:sticky", "int5:block128:qr:sticky", "int4:block128:qr:sticky", "soft4:block128:sr"]
 CONFIG = """
 [model]
 name = "gpt"

@@ -10,6 +10,7 @@
 #include "kernels/noise.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
+#include "lpmm/data/corpus/kept_tokens.h"
 #include "lpmm/data/images.h"
 #include "lpmm/files/files.h"
 
@@ -58,12 +59,12 @@ bool is_named(const std::string& tokenizer) {
 
 constexpr std::string_view kTokenFile = ".tokens";
 
-// The texts of a file, or of the .txt and .md files below a folder, in order of their paths. Other files of
-// the folder are counted on standard error.
-std::vector<std::string> texts_at(const std::string& path) {
+// A file, or the .txt and .md files below a folder, in order of their paths. Other files of the folder are
+// counted on standard error.
+std::vector<std::string> files_at(const std::string& path) {
   std::error_code error;
-  if (!fs::is_directory(path, error)) return {read_text(path, kLongestText)};
-  std::vector<std::string> paths, texts;
+  if (!fs::is_directory(path, error)) return {path};
+  std::vector<std::string> paths;
   std::size_t others = 0;
   for (const auto& entry : fs::recursive_directory_iterator(path)) {
     if (!entry.is_regular_file(error)) continue;
@@ -76,15 +77,26 @@ std::vector<std::string> texts_at(const std::string& path) {
   }
   if (paths.empty()) throw RunError(fmt::format("{}: has no .txt or .md file", path));
   std::ranges::sort(paths);
+  if (others > 0) tell(fmt::format("{}: {} files that are not .txt or .md are left out\n", path, others));
+  return paths;
+}
+
+// Their texts; of several the empty ones are left out.
+std::vector<std::string> texts_at(const std::string& path) {
+  const std::vector<std::string> files = files_at(path);
+  std::vector<std::string> texts;
   std::uint64_t room = kLongestText;
-  for (const std::string& file : paths) {
+  for (const std::string& file : files) {
     texts.push_back(read_text(file, room));
     room -= texts.back().size();
-    if (texts.back().empty()) texts.pop_back();
+    if (texts.back().empty() && files.size() > 1) texts.pop_back();
   }
   if (texts.empty()) throw RunError(fmt::format("{}: its .txt and .md files are empty", path));
-  if (others > 0) tell(fmt::format("{}: {} files that are not .txt or .md are left out\n", path, others));
   return texts;
+}
+
+bool counts_one_text(const std::string& tokenizer) {
+  return tokenizer == kTokenizers[0] || tokenizer == kWords;
 }
 
 std::string joined(const std::vector<std::string>& texts) {
@@ -160,6 +172,8 @@ TextData::TextData(const TextOptions& options, std::shared_ptr<const Tokenizer> 
   const std::string test = options.test_path.empty() ? "" : find_text(options.test_path);
   if (name_.ends_with(kTokenFile)) {
     open_tokens(test, tokenizer);
+  } else if (options.streams) {
+    stream_texts(test, std::move(tokenizer), progress);
   } else {
     read_texts(test, std::move(tokenizer), progress);
   }
@@ -238,6 +252,31 @@ void TextData::read_texts(const std::string& test, std::shared_ptr<const Tokeniz
   encode(name_, texts, main_);
   encode(test, tests, test_);
   loading_bytes_ = static_cast<std::int64_t>(all) + bytes();
+}
+
+void TextData::stream_texts(const std::string& test, std::shared_ptr<const Tokenizer> tokenizer,
+                            const ProgressCall& progress) {
+  if (options_.path.empty()) throw UsageError("data.stream is for a text of yours, which data.path names");
+  if (test.ends_with(kTokenFile)) {
+    throw UsageError(
+        fmt::format("data.test_path = {}: is to be a text, as data.path is", options_.test_path));
+  }
+  if (tokenizer == nullptr && counts_one_text(options_.tokenizer)) {
+    throw UsageError(
+        fmt::format("data.tokenizer = {} counts those of the whole text first, which data.stream does not "
+                    "read whole: it takes bytes, {}, a file, or the tokenizer of train.init",
+                    options_.tokenizer, kGpt2Tokenizer));
+  }
+  tokenizer_ = tokenizer != nullptr ? std::move(tokenizer) : make_text_tokenizer(options_, "");
+  const auto open = [&](const std::string& path, Part& part) {
+    try {
+      part.file.emplace(kept_tokens(files_at(path), *tokenizer_, progress));
+    } catch (const UsageError& e) {
+      throw UsageError(fmt::format("{}: {}", path, e.what()));
+    }
+  };
+  open(name_, main_);
+  if (!test.empty()) open(test, test_);
 }
 
 void TextData::check_sizes() const {

@@ -34,6 +34,7 @@ struct TextOptions {
   double validation_share = 0.1;  // 1: nothing to train on; 0: nothing to test on
   int length = 0;                 // tokens of a sequence
   std::string test_path;          // what to test on, found as `path` is; empty: a part of `path`
+  bool streams = false;           // text, conversations: tokens are read from a file that is made once
   bool blocks = false;            // text: an epoch has each block of `length` tokens once
   std::string columns;            // sentences: which columns of a table to read; empty: those of usual names
   std::string labels_between;     // sentences: what stands between several labels of one; empty: it has one
@@ -100,13 +101,15 @@ class TextData : public Sequences {
     std::vector<std::int32_t> ids = {};
 
     std::int64_t size() const { return file ? file->size() : static_cast<std::int64_t>(ids.size()); }
-    std::int64_t bytes() const { return size() * (!file || file->vocabulary() > 65536 ? 4 : 2); }
+    std::int64_t bytes() const { return file ? 0 : size() * std::int64_t{sizeof(std::int32_t)}; }
     void read(std::int64_t first, std::span<std::int32_t> out) const;
     std::uint32_t checksum(std::uint32_t before) const;
   };
   void open_tokens(const std::string& path, const std::shared_ptr<const Tokenizer>& tokenizer);
   void read_texts(const std::string& test, std::shared_ptr<const Tokenizer> tokenizer,
                   const ProgressCall& progress);
+  void stream_texts(const std::string& test, std::shared_ptr<const Tokenizer> tokenizer,
+                    const ProgressCall& progress);
   void check_sizes() const;
   void read(std::int64_t first, std::span<std::int32_t> out) const;
   void append_window(std::int64_t first, Batch& out) const;  // that starts there

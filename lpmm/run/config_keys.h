@@ -139,6 +139,10 @@ void visit_source(Visitor& v, Options& text) {
   v.text("test_path", text.test_path,
          "text, sentences, conversations: the file to test on, of pictures the folder of CLASS/ or the "
          "table; empty: a part of data.path, or for sentences the file that data.test_file names");
+  v.boolean(
+      "stream", text.streams,
+      "text, conversations: make the tokens once, into a file of the folder of data sets, and read them "
+      "from there: memory does not grow with the data");
 }
 
 template <class Visitor, class Config>

@@ -44,6 +44,10 @@ RunConfig without_data(RunConfig config) {
                          : fmt::format("data.mixture is for data.set = text and {}, which is {} here",
                                        kConversationSet, config.data.set));
   }
+  if (config.data.text.streams && !row.continues) {
+    throw UsageError(fmt::format("data.stream is for data.set = text and {}, which is {} here",
+                                 kConversationSet, config.data.set));
+  }
   if (row.choose_set != nullptr) row.choose_set(config);
   if (!row.has_tokens) return config;
   config.model = complete(config.model);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,6 +12,9 @@
 #include "lpmm/data/corpus/sequences.h"
 
 namespace lpmm {
+
+// Which of so many documents are tested on: a share of them, drawn once and for all.
+std::vector<bool> drawn_share(std::int64_t count, double share);
 
 // An epoch has every sequence once, in an order drawn by (seed, epoch). Which documents share a sequence is
 // always the same, so that an epoch has as many sequences as any other. Labels that count are counted over
@@ -22,6 +26,10 @@ class ConversationData : public Sequences {
   // on.
   ConversationData(std::string name, std::vector<Document> train, std::vector<Document> test, double share,
                    int length, TooLong too_long);
+
+  // The same of a file, which says the checksum.
+  ConversationData(std::string name, PackedDocuments train, PackedDocuments test, int length,
+                   TooLong too_long, std::uint32_t checksum);
 
   const std::string& name() const override { return name_; }
   std::int64_t train_examples() const override { return train_.sequences(); }
@@ -38,16 +46,21 @@ class ConversationData : public Sequences {
   const PackedDocuments& test() const { return test_; }
   std::int64_t bytes() const override { return train_.bytes() + test_.bytes(); }
   std::int64_t loading_bytes() const override { return loading_bytes_; }
-  std::uint32_t checksum() const override { return test_.checksum(train_.checksum(0)); }
+  std::uint32_t checksum() const override {
+    return checksum_ ? *checksum_ : test_.checksum(train_.checksum(0));
+  }
   // What was read and packed, for people.
   std::string summary() const;
 
  private:
+  void check(bool wants_train, bool wants_test) const;
+
   std::string name_;
   int length_;
   TooLong too_long_;
   PackedDocuments train_, test_;
   std::int64_t loading_bytes_ = 0;
+  std::optional<std::uint32_t> checksum_;
 };
 
 }  // namespace lpmm

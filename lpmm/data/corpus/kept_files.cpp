@@ -27,12 +27,14 @@ Json identity_of_files(std::span<const std::string> files) {
   return all;
 }
 
-// Two checksums with another beginning: the file says its whole key, which is compared.
-std::string kept_path(const Json& key, std::string_view ending) {
-  const std::string text = key.dump(-1, ' ', false, Json::error_handler_t::replace);
-  const auto bytes = std::as_bytes(std::span(text));
+std::string kept_key(const Json& made_of) {
+  return made_of.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string kept_path(std::string_view key, std::string_view ending) {
+  const auto bytes = std::as_bytes(std::span(key));
   return (fs::path(data_folder()) / "tokens" /
-          fmt::format("{:08x}{:08x}{}", crc32(bytes), crc32(bytes, 0x6c706d6dU), ending))
+          fmt::format("{:08x}{:08x}{}", crc32(bytes), crc32c(bytes), ending))
       .string();
 }
 

@@ -16,8 +16,12 @@ namespace lpmm {
 // that is not there.
 Json identity_of_files(std::span<const std::string> files);
 
-// Where what was made from all that `key` says lies: DATA/tokens/CHECKSUMENDING, DATA being data_folder().
-std::string kept_path(const Json& key, std::string_view ending);
+// All that a file is made of, as one text, which it keeps to be compared.
+std::string kept_key(const Json& made_of);
+// The name under which it keeps that.
+inline constexpr const char* kMadeOf = "made_of";
+// Where it lies: DATA/tokens/CHECKSUMENDING, DATA being data_folder().
+std::string kept_path(std::string_view key, std::string_view ending);
 
 // Calls `make`, which writes the file as a whole, unless `is_there` says that it was made. Of several
 // processes one makes it, and the others wait for that; if it ends before the file is whole, another does.

@@ -10,12 +10,17 @@
 #include "lpmm/base/text.h"
 #include "lpmm/data/conversations/chat_templates.h"
 #include "lpmm/data/conversations/conversation_data.h"
+#include "lpmm/data/conversations/kept_documents.h"
+#include "lpmm/data/conversations/rows.h"
+#include "lpmm/data/corpus/kept_files.h"
 #include "lpmm/data/images.h"
+#include "lpmm/files/files.h"
 #include "lpmm/program/family.h"
 #include "lpmm/run/beside/model_files.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/tasks/task.h"
 #include "lpmm/run/tasks/tasks.h"
+#include "lpmm/version.h"
 
 namespace lpmm {
 namespace {
@@ -52,6 +57,76 @@ void tell_rest(const std::string& path, const ReadConversations& all) {
                    printable(fmt::format("{}", fmt::join(all.unused, ", ")))));
 }
 
+std::string found_data(const std::string& path) {
+  std::string found = find_data(path);
+  if (found.empty()) throw RunError(fmt::format("{}: no such file or folder", path));
+  return found;
+}
+
+// How documents are read.
+struct Reading {
+  const Tokenizer& tokenizer;
+  const chat::Template* chat_template;
+  const ConversationOptions& options;
+  const ProgressCall& progress;
+};
+
+std::shared_ptr<const ConversationData> read(const TextOptions& file, const ConversationKeys& keys,
+                                             int length, const Reading& reading) {
+  const auto documents_of = [&](const std::string& path) {
+    ReadConversations all = read_conversations(found_data(path), reading.tokenizer, reading.chat_template,
+                                               reading.options, reading.progress);
+    tell_rest(path, all);
+    return std::move(all.documents);
+  };
+  std::vector<Document> train = documents_of(file.path), test;
+  if (!file.test_path.empty()) test = documents_of(file.test_path);
+  return std::make_shared<const ConversationData>(file.path, std::move(train), std::move(test),
+                                                  file.validation_share, length, too_long_of(keys.too_long));
+}
+
+// The same from a file of the data folder, which is made where it is not there.
+std::shared_ptr<const ConversationData> stream(const TextOptions& file, const ConversationKeys& keys,
+                                               int length, const Reading& reading) {
+  const auto files_of = [](const std::string& path) {
+    return path.empty() ? Json::array() : identity_of_files(conversation_files(found_data(path)));
+  };
+  const auto checksum = [](const std::string& text) { return crc32(std::as_bytes(std::span(text))); };
+  const chat::Template* chat_template = reading.chat_template;
+  std::string texts;  // of the template
+  for (const auto* t = chat_template; t != nullptr; t = t->for_tools()) {
+    texts += t->source() + '\0' + t->tokens().dump() + '\0';
+  }
+  DocumentsToKeep what;
+  what.key = kept_key({{"program", LPMM_VERSION},
+                       {"files", files_of(file.path)},
+                       {"test_files", files_of(file.test_path)},
+                       {"tokenizer", checksum(reading.tokenizer.describe().dump())},
+                       {"vocabulary", reading.tokenizer.vocabulary()},
+                       {"template", checksum(texts)},
+                       {"columns", reading.options.columns},
+                       {"loss", reading.options.loss},
+                       {"skip_broken", reading.options.skip_broken},
+                       {"length", length},
+                       {"too_long", keys.too_long},
+                       {"share", file.test_path.empty() ? file.validation_share : 0}});
+  what.vocabulary = reading.tokenizer.vocabulary();
+  what.length = length;
+  what.too_long = too_long_of(keys.too_long);
+  what.share = file.validation_share;
+  what.has_test = !file.test_path.empty();
+  what.read = [&](const auto& take, bool is_test) {
+    const std::string& path = is_test ? file.test_path : file.path;
+    const ReadConversations all = read_conversations(
+        found_data(path), reading.tokenizer, chat_template, reading.options,
+        [&](const Document& document) { take(document); }, reading.progress);
+    tell_rest(path, all);
+  };
+  KeptDocuments kept = kept_documents(what);
+  return std::make_shared<const ConversationData>(file.path, std::move(kept.train), std::move(kept.test),
+                                                  length, what.too_long, kept.checksum);
+}
+
 class ConversationTask : public Task {
  public:
   void open(RunConfig& config, std::unique_ptr<Tokenizer> own, const ProgressCall& progress) override {
@@ -71,21 +146,11 @@ class ConversationTask : public Task {
         find_template(keys.chat_template, files_of_start(config));
     const ConversationOptions options{
         .columns = text.columns, .loss = keys.loss, .skip_broken = keys.skip_broken};
-    const auto read = [&](const std::string& path) {
-      const std::string found = find_data(path);
-      if (found.empty()) throw RunError(fmt::format("{}: no such file or folder", path));
-      ReadConversations all = read_conversations(
-          found, *tokenizer_, chat_template ? &*chat_template : nullptr, options, progress);
-      tell_rest(path, all);
-      return std::move(all.documents);
-    };
+    const Reading reading{*tokenizer_, chat_template ? &*chat_template : nullptr, options, progress};
     std::vector<Mixture::Part> parts;
     for (const TextOptions& file : each_file(text)) {
-      std::vector<Document> train = read(file.path), test;
-      if (!file.test_path.empty()) test = read(file.test_path);
-      const auto data = std::make_shared<const ConversationData>(file.path, std::move(train), std::move(test),
-                                                                 file.validation_share, config.model.length,
-                                                                 too_long_of(keys.too_long));
+      const auto data = file.streams ? stream(file, keys, config.model.length, reading)
+                                     : read(file, keys, config.model.length, reading);
       tell(data->summary() + "\n");
       documents_ += data->train().counts().documents + data->test().counts().documents;
       parts.push_back({data, text.mixture.empty() ? 1 : text.mixture[parts.size()].weight});
