@@ -36,11 +36,15 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
   if (bytes > 0) map_ = {static_cast<const std::byte*>(map), Unmap{bytes}};
 }
 
+// Linux maps what it has around a page as well, up to 2 MiB that begin at a multiple of that.
 void MappedFile::forget(const void* first, std::size_t bytes) const {
-  static const auto kPage = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = reinterpret_cast<std::uintptr_t>(first) / kPage * kPage,
-             end = reinterpret_cast<std::uintptr_t>(first) + bytes;
+  constexpr std::uintptr_t kRun = 1 << 21;
   if (bytes == 0 || map_ == nullptr) return;
+  const auto start = reinterpret_cast<std::uintptr_t>(map_.get()),
+             at = reinterpret_cast<std::uintptr_t>(first);
+  const std::uintptr_t begin = std::max(start, at / kRun * kRun),
+                       end =
+                           std::min(start + map_.get_deleter().bytes, (at + bytes + kRun - 1) / kRun * kRun);
   ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);  // at worst it stays
 }
 

@@ -17,7 +17,8 @@ class MappedFile {
   explicit MappedFile(const std::string& path);
   const std::string& path() const { return path_; }
   std::span<const std::byte> bytes() const { return {map_.get(), map_.get_deleter().bytes}; }
-  // Gives the memory of what lies there back; whoever reads it later gets it from the disk or its cache.
+  // Gives the memory of what lies there, and of what is near, back; whoever reads it later gets it from the
+  // disk or its cache.
   void forget(const void* first, std::size_t bytes) const;
 
  private:

@@ -45,10 +45,12 @@ int run_tokenize(const TokenizeArguments& o) {
     tokenizer = make_text_tokenizer(o.text, text);
     const ProgressCall encoding =
         progress.share_of(fmt::format("encoding {}", format_bytes(std::ssize(text))));
-    count = write_tokens(o.output, *tokenizer, text, [&](std::int64_t done, std::int64_t all) {
-      map.forget(text.data(), static_cast<std::size_t>(done));
-      if (encoding) encoding(done, all);
-    });
+    count = write_tokens(o.output, *tokenizer, text,
+                         [&, before = std::size_t{0}](std::int64_t done, std::int64_t all) mutable {
+                           map.forget(text.data() + before, static_cast<std::size_t>(done) - before);
+                           before = static_cast<std::size_t>(done);
+                           if (encoding) encoding(done, all);
+                         });
   } catch (const UsageError& e) {
     throw UsageError(fmt::format("{}: {}", o.input, e.what()));
   }

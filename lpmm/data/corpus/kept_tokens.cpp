@@ -39,8 +39,9 @@ void make(const std::string& path, std::span<const std::string> files, const Tok
     const std::string_view text(reinterpret_cast<const char*>(map.bytes().data()), map.bytes().size());
     if (text.empty()) continue;
     refuse_stand_in(file, text.substr(0, 512));
-    writer.add(text, [&](std::int64_t bytes, std::int64_t) {
-      map.forget(text.data(), static_cast<std::size_t>(bytes));
+    writer.add(text, [&, before = std::size_t{0}](std::int64_t bytes, std::int64_t) mutable {
+      map.forget(text.data() + before, static_cast<std::size_t>(bytes) - before);
+      before = static_cast<std::size_t>(bytes);
       if (progress) progress(done + bytes, all);
     });
     done += std::ssize(text);
