@@ -93,6 +93,8 @@ std::vector<Scalar> scalars_of(std::span<const Json> records) {
     if (type == "step" || type == "eval") {
       const Json& scores = object_in(record, "scores");
       for (const auto& [name, value] : scores.items()) put("test/" + name, scores, name);
+      const Json& losses = object_in(record, "losses");  // of each file of several
+      for (const auto& [name, value] : losses.items()) put("test/loss/" + name, losses, name);
       for (const auto& [key, value] : record.items()) {
         if (key == "step" || key == "seconds" || (key == "accuracy" && !scores.empty())) continue;
         put((type == "step" ? "train/" : "test/") + key, record, key);

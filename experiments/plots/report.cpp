@@ -143,7 +143,7 @@ std::string curves_section(const std::vector<ReportedRun>& runs) {
 
 // ---- memory --------------------------------------------------------------------------------------------
 constexpr const char* kPartColours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#800080",
-                                        "#F0E442", "#0000A0", "#E69F00", "#555555", "#8C8C00"};
+                                        "#F0E442", "#0000A0", "#E69F00", "#555555", "#8C8C00", "#66CCEE"};
 static_assert(std::size(kPartColours) == kMemoryParts);
 
 // Returns the bytes that the same tensors and roles would take in fp32; 0 if the log does not list the

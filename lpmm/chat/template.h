@@ -50,6 +50,7 @@ class Template {
   Rendered render(const Json& messages, const Json& tools, const RenderOptions& options = {}) const;
   // For conversations with tools another one is rendered from then on, as some models have two.
   void use_for_tools(Template other);
+  const Template* for_tools() const { return for_tools_.get(); }  // that one; null: there is none
   // Returns true if generation blocks mark the text that the model writes itself.
   bool marks_answers(const Json& tools) const;
   const std::string& source() const;

@@ -58,6 +58,12 @@ struct BatchPlan {
   std::int64_t step_labels(std::int64_t all, std::int64_t index, std::int64_t labels = 1) const;
 };
 
+// Test examples that follow each other and are from one place.
+struct TestPart {
+  std::string name;
+  std::int64_t examples = 0;
+};
+
 // A training and a test set.
 class DataSource {
  public:
@@ -70,6 +76,8 @@ class DataSource {
   // The labels of an epoch that count, where the loss of some does not; 0: all count.
   virtual std::int64_t learnt_labels() const { return 0; }
   virtual std::int64_t test_items() const { return test_examples() * labels(); }  // in that unit
+  // The test examples in order: of a mixture those of each file, whose losses are told apart.
+  virtual std::vector<TestPart> test_parts() const { return {{name(), test_examples()}}; }
   // Microbatch `microbatch` of step `index` of `epoch`.
   virtual void make_batch(const BatchPlan& plan, std::int64_t epoch, std::int64_t index, int microbatch,
                           Batch& out) const = 0;

@@ -10,6 +10,7 @@
 #include "kernels/noise.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
+#include "lpmm/data/corpus/kept_tokens.h"
 #include "lpmm/data/images.h"
 #include "lpmm/files/files.h"
 
@@ -58,12 +59,12 @@ bool is_named(const std::string& tokenizer) {
 
 constexpr std::string_view kTokenFile = ".tokens";
 
-// The texts of a file, or of the .txt and .md files below a folder, in order of their paths. Other files of
-// the folder are counted on standard error.
-std::vector<std::string> texts_at(const std::string& path) {
+// A file, or the .txt and .md files below a folder, in order of their paths. Other files of the folder are
+// counted on standard error.
+std::vector<std::string> files_at(const std::string& path) {
   std::error_code error;
-  if (!fs::is_directory(path, error)) return {read_text(path, kLongestText)};
-  std::vector<std::string> paths, texts;
+  if (!fs::is_directory(path, error)) return {path};
+  std::vector<std::string> paths;
   std::size_t others = 0;
   for (const auto& entry : fs::recursive_directory_iterator(path)) {
     if (!entry.is_regular_file(error)) continue;
@@ -76,15 +77,26 @@ std::vector<std::string> texts_at(const std::string& path) {
   }
   if (paths.empty()) throw RunError(fmt::format("{}: has no .txt or .md file", path));
   std::ranges::sort(paths);
+  if (others > 0) tell(fmt::format("{}: {} files that are not .txt or .md are left out\n", path, others));
+  return paths;
+}
+
+// Their texts; of several the empty ones are left out.
+std::vector<std::string> texts_at(const std::string& path) {
+  const std::vector<std::string> files = files_at(path);
+  std::vector<std::string> texts;
   std::uint64_t room = kLongestText;
-  for (const std::string& file : paths) {
+  for (const std::string& file : files) {
     texts.push_back(read_text(file, room));
     room -= texts.back().size();
-    if (texts.back().empty()) texts.pop_back();
+    if (texts.back().empty() && files.size() > 1) texts.pop_back();
   }
   if (texts.empty()) throw RunError(fmt::format("{}: its .txt and .md files are empty", path));
-  if (others > 0) tell(fmt::format("{}: {} files that are not .txt or .md are left out\n", path, others));
   return texts;
+}
+
+bool counts_one_text(const std::string& tokenizer) {
+  return tokenizer == kTokenizers[0] || tokenizer == kWords;
 }
 
 std::string joined(const std::vector<std::string>& texts) {
@@ -93,13 +105,28 @@ std::string joined(const std::vector<std::string>& texts) {
   return all;
 }
 
-void empty(Batch& batch) {  // keeps the room
-  batch.count = batch.step_labels = 0;
-  batch.tokens.clear();
-  batch.labels.clear();
-}
-
 }  // namespace
+
+std::vector<TextOptions> each_file(const TextOptions& options) {
+  if (options.mixture.empty()) return {options};
+  std::vector<TextOptions> all;
+  for (const MixedFile& file : options.mixture) {
+    const auto is_same = [&](const TextOptions& other) { return other.path == file.path; };
+    if (std::ranges::any_of(all, is_same)) {
+      throw UsageError(
+          fmt::format("data.mixture: {} is named twice; name it once, with its weights added", file.path));
+    }
+    TextOptions own = options;
+    own.mixture.clear();
+    own.path = file.path;
+    if (!all.empty() && !options.test_path.empty()) {
+      own.test_path.clear();
+      own.validation_share = 0;
+    }
+    all.push_back(std::move(own));
+  }
+  return all;
+}
 
 std::string gpt2_folder(const TextOptions& options) {
   return options.folder.empty() ? (fs::path(data_folder()) / "gpt2-bpe").string() : options.folder;
@@ -136,7 +163,7 @@ void check_tokenizer(const TextOptions& options) {
       options.tokenizer, join(kTokenizers), did_you_mean(nearest_name(options.tokenizer, kTokenizers))));
 }
 
-TextData::TextData(const TextOptions& options, std::unique_ptr<Tokenizer> tokenizer,
+TextData::TextData(const TextOptions& options, std::shared_ptr<const Tokenizer> tokenizer,
                    const ProgressCall& progress)
     : options_(options),
       name_(options.path.empty() ? kLicences : find_text(options.path)),
@@ -144,7 +171,9 @@ TextData::TextData(const TextOptions& options, std::unique_ptr<Tokenizer> tokeni
   if (length_ < 1) throw UsageError(fmt::format("data.length = {}: must be at least 1", length_));
   const std::string test = options.test_path.empty() ? "" : find_text(options.test_path);
   if (name_.ends_with(kTokenFile)) {
-    open_tokens(test, std::move(tokenizer));
+    open_tokens(test, tokenizer);
+  } else if (options.streams) {
+    stream_texts(test, std::move(tokenizer), progress);
   } else {
     read_texts(test, std::move(tokenizer), progress);
   }
@@ -154,7 +183,7 @@ TextData::TextData(const TextOptions& options, std::unique_ptr<Tokenizer> tokeni
   check_sizes();
 }
 
-void TextData::open_tokens(const std::string& test, std::unique_ptr<Tokenizer> tokenizer) {
+void TextData::open_tokens(const std::string& test, const std::shared_ptr<const Tokenizer>& tokenizer) {
   const auto open = [&](const std::string& path, Part& part) {
     part.file.emplace(path);
     auto made = make_tokenizer(part.file->description(), tokenizer_files(options_));
@@ -178,7 +207,7 @@ void TextData::open_tokens(const std::string& test, std::unique_ptr<Tokenizer> t
   open(test, test_);
 }
 
-void TextData::read_texts(const std::string& test, std::unique_ptr<Tokenizer> tokenizer,
+void TextData::read_texts(const std::string& test, std::shared_ptr<const Tokenizer> tokenizer,
                           const ProgressCall& progress) {
   if (test.ends_with(kTokenFile)) {
     throw UsageError(
@@ -223,6 +252,31 @@ void TextData::read_texts(const std::string& test, std::unique_ptr<Tokenizer> to
   encode(name_, texts, main_);
   encode(test, tests, test_);
   loading_bytes_ = static_cast<std::int64_t>(all) + bytes();
+}
+
+void TextData::stream_texts(const std::string& test, std::shared_ptr<const Tokenizer> tokenizer,
+                            const ProgressCall& progress) {
+  if (options_.path.empty()) throw UsageError("data.stream is for a text of yours, which data.path names");
+  if (test.ends_with(kTokenFile)) {
+    throw UsageError(
+        fmt::format("data.test_path = {}: is to be a text, as data.path is", options_.test_path));
+  }
+  if (tokenizer == nullptr && counts_one_text(options_.tokenizer)) {
+    throw UsageError(
+        fmt::format("data.tokenizer = {} counts those of the whole text first, which data.stream does not "
+                    "read whole: it takes bytes, {}, a file, or the tokenizer of train.init",
+                    options_.tokenizer, kGpt2Tokenizer));
+  }
+  tokenizer_ = tokenizer != nullptr ? std::move(tokenizer) : make_text_tokenizer(options_, "");
+  const auto open = [&](const std::string& path, Part& part) {
+    try {
+      part.file.emplace(kept_tokens(files_at(path), *tokenizer_, progress));
+    } catch (const UsageError& e) {
+      throw UsageError(fmt::format("{}: {}", path, e.what()));
+    }
+  };
+  open(name_, main_);
+  if (!test.empty()) open(test, test_);
 }
 
 void TextData::check_sizes() const {
@@ -271,7 +325,7 @@ void TextData::read(std::int64_t first, std::span<std::int32_t> out) const {
   test_.read(first - end, out);
 }
 
-void TextData::append(std::int64_t first, Batch& out) const {
+void TextData::append_window(std::int64_t first, Batch& out) const {
   const std::size_t at = out.tokens.size(), n = static_cast<std::size_t>(length_);
   out.tokens.resize(at + n);
   out.labels.resize(at + n);
@@ -280,36 +334,23 @@ void TextData::append(std::int64_t first, Batch& out) const {
   ++out.count;
 }
 
-void TextData::make_batch(const BatchPlan& plan, std::int64_t epoch, std::int64_t index, int microbatch,
-                          Batch& out) const {
-  const std::int64_t count = plan.examples(), all = train_examples();
-  const std::int64_t first = index * plan.batch + microbatch * count;
-  empty(out);
-  const auto fill_up = [&] {  // if the epoch ends within the batch
-    const std::int64_t counted = plan.counted(all, index, microbatch);
-    out.step_labels = plan.step_labels(all, index, length_);
-    std::fill(out.labels.begin() + counted * length_, out.labels.end(), -1);
-  };
+void TextData::append(std::uint64_t seed, std::int64_t epoch, std::int64_t place, bool counts,
+                      Batch& out) const {
   if (options_.blocks) {
-    for (std::int64_t i = first; i < first + count; ++i) {
-      append(drawn_order(plan.seed, epoch, all, std::min(i, all - 1)) * length_, out);
-    }
-    return fill_up();
-  }
-  const Noise noise{plan.seed, 0, static_cast<std::uint32_t>(epoch),
-                    static_cast<std::uint32_t>(Stream::kShuffle)};
-  const auto starts = static_cast<std::uint64_t>(train_tokens_ - length_);
-  for (std::int64_t i = 0; i < count; ++i) {
-    const PhiloxWords draws = noise_words(noise, static_cast<std::uint32_t>(first + i));
+    const std::int64_t all = train_examples();
+    append_window(drawn_order(seed, epoch, all, std::min(place, all - 1)) * length_, out);
+  } else {
+    const Noise noise{seed, 0, static_cast<std::uint32_t>(epoch),
+                      static_cast<std::uint32_t>(Stream::kShuffle)};
+    const PhiloxWords draws = noise_words(noise, static_cast<std::uint32_t>(place));
     const std::uint64_t draw = std::uint64_t{draws.x[0]} << 32 | draws.x[1];
-    append(static_cast<std::int64_t>(draw % starts), out);
+    append_window(static_cast<std::int64_t>(draw % static_cast<std::uint64_t>(train_tokens_ - length_)), out);
   }
-  fill_up();
+  if (!counts) std::fill(out.labels.end() - length_, out.labels.end(), -1);
 }
 
-void TextData::make_test_batch(std::int64_t first, std::int64_t count, Batch& out) const {
-  empty(out);
-  for (std::int64_t i = first; i < first + count; ++i) append(train_tokens_ + i * length_, out);
+void TextData::append_test(std::int64_t sequence, Batch& out) const {
+  append_window(train_tokens_ + sequence * length_, out);
 }
 
 }  // namespace lpmm

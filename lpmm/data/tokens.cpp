@@ -1,14 +1,9 @@
 #include "lpmm/data/tokens.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <limits>
@@ -16,6 +11,7 @@
 #include <vector>
 
 #include "lpmm/base/error.h"
+#include "lpmm/data/corpus/kept_files.h"
 #include "lpmm/files/files.h"
 
 namespace lpmm {
@@ -23,7 +19,6 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "token files are little-endian");
 
-using Json = nlohmann::ordered_json;
 constexpr std::string_view kMagic = "lpmmtok\n";
 constexpr std::uint32_t kVersion = 1;
 constexpr std::uint32_t kLongestDescription = 1 << 24;
@@ -70,76 +65,87 @@ void append_ids(File& file, std::span<const std::int32_t> ids) {
   file.write(std::as_bytes(std::span(narrow)));
 }
 
-// Everything but the number of ids, which is known at the end.
-std::uint64_t write_all(File& file, const Tokenizer& tokenizer, std::string_view text,
-                        const ProgressCall& progress) {
-  std::string description = tokenizer.describe().dump();
+}  // namespace
+
+struct TokenWriter::State {
+  NewFile out;
+  const Tokenizer& tokenizer;
   TokenHeader header;
+  std::vector<std::int32_t> ids;
+
+  void write_ids() {
+    if (id_bytes(header.vocabulary) == 2) {
+      append_ids<std::uint16_t>(out.file(), ids);
+    } else {
+      append_ids<std::uint32_t>(out.file(), ids);
+    }
+    header.count += ids.size();
+    ids.clear();
+  }
+};
+
+// The number of ids is known at the end.
+TokenWriter::TokenWriter(const std::string& path, const Tokenizer& tokenizer, const std::string& made_of)
+    : state_(new State{NewFile(path), tokenizer, {}, {}}) {
+  if (state_->out.in_place()) {
+    throw UsageError(fmt::format("{}: tokens can only be written to an ordinary file", path));
+  }
+  Json described = tokenizer.describe();
+  if (!made_of.empty()) described[kMadeOf] = made_of;
+  std::string description = described.dump();
+  TokenHeader& header = state_->header;
   std::copy(kMagic.begin(), kMagic.end(), header.magic);
   header.description_bytes = static_cast<std::uint32_t>(description.size());
   header.vocabulary = static_cast<std::uint64_t>(tokenizer.vocabulary());
   description.resize(ids_start(description.size()) - sizeof header);
-  file.write(std::as_bytes(std::span(&header, 1)));
-  file.write(std::as_bytes(std::span(description)));
-  std::vector<std::int32_t> ids;
+  state_->out.file().write(std::as_bytes(std::span(&header, 1)));
+  state_->out.file().write(std::as_bytes(std::span(description)));
+}
+TokenWriter::~TokenWriter() = default;
+
+void TokenWriter::add(std::string_view text, const ProgressCall& progress) {
   for (std::size_t at = 0; at < text.size();) {
-    ids.clear();
-    at = tokenizer.encode_from(text, at, at + std::min(kPiece, text.size() - at), ids);
-    if (id_bytes(header.vocabulary) == 2) {
-      append_ids<std::uint16_t>(file, ids);
-    } else {
-      append_ids<std::uint32_t>(file, ids);
-    }
-    header.count += ids.size();
+    at = state_->tokenizer.encode_from(text, at, at + std::min(kPiece, text.size() - at), state_->ids);
+    state_->write_ids();
     if (progress) progress(static_cast<std::int64_t>(at), static_cast<std::int64_t>(text.size()));
   }
-  return header.count;
 }
 
-}  // namespace
+void TokenWriter::add(std::int32_t id) {
+  state_->ids.push_back(id);
+  state_->write_ids();
+}
+
+std::int64_t TokenWriter::count() const {
+  return static_cast<std::int64_t>(state_->header.count);
+}
+
+void TokenWriter::keep() {
+  state_->out.file().overwrite(offsetof(TokenHeader, count),
+                               std::as_bytes(std::span(&state_->header.count, 1)));
+  state_->out.keep();
+}
 
 std::int64_t write_tokens(const std::string& path, const Tokenizer& tokenizer, std::string_view text,
                           const ProgressCall& progress) {
   if (text.empty()) throw UsageError("is empty: there is no text to encode");
   remove_leftovers(std::filesystem::path(path).parent_path().string());
-  NewFile out(path);
-  if (out.in_place())
-    throw UsageError(fmt::format("{}: tokens can only be written to an ordinary file", path));
-  const std::uint64_t count = write_all(out.file(), tokenizer, text, progress);
-  out.file().overwrite(offsetof(TokenHeader, count), std::as_bytes(std::span(&count, 1)));
-  out.keep();
-  return static_cast<std::int64_t>(count);
+  TokenWriter writer(path, tokenizer);
+  writer.add(text, progress);
+  writer.keep();
+  return writer.count();
 }
 
-void TokenFile::Unmap::operator()(const std::byte* map) const {
-  ::munmap(const_cast<std::byte*>(map), bytes);
-}
-
-TokenFile::TokenFile(const std::string& path) : path_(path) {
+TokenFile::TokenFile(const std::string& path) : map_(path) {
   const auto refuse = [&](const std::string& what) { return RunError(fmt::format("{}: {}", path, what)); };
-  const auto failed = [&](const char* what) {
-    return refuse(fmt::format("{}: {}", what, std::strerror(errno)));
-  };
-  // Without O_NONBLOCK a pipe would keep us waiting for a writer.
-  const int fd = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0) throw failed("cannot be opened");
-  struct stat s {};
-  const bool regular = ::fstat(fd, &s) == 0 && S_ISREG(s.st_mode);
-  const auto bytes = static_cast<std::size_t>(s.st_size);
-  void* map = MAP_FAILED;
-  if (regular && bytes >= sizeof(TokenHeader)) map = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0);
-  const RunError why = failed("cannot be mapped");
-  ::close(fd);
-  if (!regular) throw refuse("is not a file");
+  const std::span<const std::byte> all = map_.bytes();
+  const std::size_t bytes = all.size();
   if (bytes < sizeof(TokenHeader)) {
     throw refuse(
         fmt::format("is no token file: {} bytes, at least {} were expected", bytes, sizeof(TokenHeader)));
   }
-  if (map == MAP_FAILED) throw why;
-  map_ = {static_cast<const std::byte*>(map), Unmap{bytes}};
-
   TokenHeader header;
-  std::memcpy(&header, map_.get(), sizeof header);
+  std::memcpy(&header, all.data(), sizeof header);
   if (std::string_view(header.magic, sizeof header.magic) != kMagic) {
     throw refuse("is no token file: it does not start with lpmmtok");
   }
@@ -165,13 +171,13 @@ TokenFile::TokenFile(const std::string& path) : path_(path) {
                     "cut off or damaged",
                     header.count, each, start, bytes));
   }
-  description_.assign(reinterpret_cast<const char*>(map_.get()) + sizeof header, header.description_bytes);
+  description_.assign(reinterpret_cast<const char*>(all.data()) + sizeof header, header.description_bytes);
   try {
     parse_description(description_);
   } catch (const RunError& e) {
     throw refuse(fmt::format("its description of the tokenizer {}", e.what()));
   }
-  ids_ = map_.get() + start;
+  ids_ = all.data() + start;
   size_ = static_cast<std::int64_t>(header.count);
   vocabulary_ = static_cast<std::int64_t>(header.vocabulary);
 }
@@ -189,7 +195,7 @@ void TokenFile::read_as(std::int64_t first, std::span<std::int32_t> out) const {
       throw RunError(
           fmt::format("{}: the id at position {} is {}, past the vocabulary of {}: the file is damaged; "
                       "make it again from its text",
-                      path_, first + static_cast<std::int64_t>(i), id, vocabulary_));
+                      path(), first + static_cast<std::int64_t>(i), id, vocabulary_));
     }
     out[i] = static_cast<std::int32_t>(id);
   }
@@ -198,13 +204,15 @@ void TokenFile::read_as(std::int64_t first, std::span<std::int32_t> out) const {
 void TokenFile::read(std::int64_t first, std::span<std::int32_t> out) const {
   if (first < 0 || first > size_ || out.size() > static_cast<std::size_t>(size_ - first)) {
     throw RunError(
-        fmt::format("{}: has {} ids; {} from position {} were asked for", path_, size_, out.size(), first));
+        fmt::format("{}: has {} ids; {} from position {} were asked for", path(), size_, out.size(), first));
   }
-  if (id_bytes(static_cast<std::uint64_t>(vocabulary_)) == 2) {
+  const std::size_t each = id_bytes(static_cast<std::uint64_t>(vocabulary_));
+  if (each == 2) {
     read_as<std::uint16_t>(first, out);
   } else {
     read_as<std::uint32_t>(first, out);
   }
+  map_.forget(ids_ + static_cast<std::size_t>(first) * each, out.size() * each);
 }
 
 }  // namespace lpmm

@@ -16,21 +16,40 @@
 #include <string_view>
 
 #include "lpmm/data/tokenizer.h"
+#include "lpmm/files/mapped_file.h"
 
 namespace lpmm {
 
-// Encodes a text into a new file, or replaces one as a whole; gives the number of ids. Works in pieces: a few
-// times 16 MiB beside the text. Throws what encode() throws, UsageError where the text is empty, and RunError
-// where the file cannot be written. `progress` counts bytes of text.
+// A new token file, made piece by piece, or one that is replaced as a whole. Throws RunError where it cannot
+// be written, UsageError where `path` is no ordinary file.
+class TokenWriter {
+ public:
+  // `made_of`, where it is not empty, joins the description.
+  TokenWriter(const std::string& path, const Tokenizer& tokenizer, const std::string& made_of = "");
+  ~TokenWriter();
+  // Encodes a text, of which no more than a few times 16 MiB are in use beside it. Throws what encode()
+  // throws. `progress` counts its bytes.
+  void add(std::string_view text, const ProgressCall& progress = {});
+  void add(std::int32_t id);
+  std::int64_t count() const;
+  void keep();  // durable; the file appears
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Encodes a text into such a file; gives the number of ids. Throws what add() throws, and UsageError where
+// the text is empty.
 std::int64_t write_tokens(const std::string& path, const Tokenizer& tokenizer, std::string_view text,
                           const ProgressCall& progress = {});
 
-// An open token file, mapped into memory: it may be replaced meanwhile, but not cut. Its header is checked
-// against its length before anything is used. Throws RunError naming the file and what was expected.
+// An open token file, mapped into memory. Its header is checked against its length before anything is used.
+// Throws RunError naming the file and what was expected. What was read is not kept in memory.
 class TokenFile {
  public:
   explicit TokenFile(const std::string& path);
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return map_.path(); }
   std::int64_t size() const { return size_; }  // ids, at least 1
   std::int64_t vocabulary() const { return vocabulary_; }
   nlohmann::ordered_json description() const;  // for make_tokenizer
@@ -42,12 +61,8 @@ class TokenFile {
   template <class Id>
   void read_as(std::int64_t first, std::span<std::int32_t> out) const;
 
-  struct Unmap {
-    std::size_t bytes;
-    void operator()(const std::byte* map) const;
-  };
-  std::string path_, description_;
-  std::unique_ptr<const std::byte, Unmap> map_;
+  MappedFile map_;
+  std::string description_;
   const std::byte* ids_ = nullptr;
   std::int64_t size_ = 0, vocabulary_ = 0;
 };

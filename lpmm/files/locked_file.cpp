@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <filesystem>
+#include <thread>
+#include <utility>
 
 #include "lpmm/base/error.h"
 
@@ -21,14 +24,27 @@ LockedFile lock_of(const std::string& folder, const std::string& work) {
 
 LockedFile::LockedFile(const std::string& path, const std::string& name, const std::string& busy)
     : path_(path) {
+  open(name, [&] { throw RunError(fmt::format("{}: {}", name, busy)); });
+}
+
+LockedFile::LockedFile(const std::string& path, const std::string& name, const std::function<void()>& is_held)
+    : path_(path) {
+  bool was_told = false;
+  open(name, [&] {
+    if (!std::exchange(was_told, true)) is_held();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  });
+}
+
+void LockedFile::open(const std::string& name, const std::function<void()>& is_held) {
   std::error_code error;
-  do {  // until it is not one whose name the process that held it has just taken away
-    const fs::file_type type = fs::symlink_status(path, error).type();
+  do {
+    const fs::file_type type = fs::symlink_status(path_, error).type();
     if (type != fs::file_type::not_found && type != fs::file_type::regular) {
-      throw RunError(fmt::format("{}: is no plain file; remove it", path));
+      throw RunError(fmt::format("{}: is no plain file; remove it", path_));
     }
-    file_.emplace(path, File::Mode::kAppend, name);
-    if (!file_->lock()) throw RunError(fmt::format("{}: {}", name, busy));
+    file_.emplace(path_, File::Mode::kAppend, name);
+    while (!file_->lock()) is_held();
   } while (!file_->has_name());
 }
 

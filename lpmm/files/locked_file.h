@@ -1,6 +1,7 @@
 // A file that one process holds at a time.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -14,11 +15,16 @@ class LockedFile {
   // Throws RunError: "`name`: `busy`" where another process holds it, and where something else than a plain
   // file lies there, a link for instance.
   LockedFile(const std::string& path, const std::string& name, const std::string& busy);
+  // The same, but waits where another process holds it, after `is_held` was called once.
+  LockedFile(const std::string& path, const std::string& name, const std::function<void()>& is_held);
   File& file() { return *file_; }
   // Takes its name away, while it is held.
   void remove();
 
  private:
+  // Until it is one that has its name: the process that held it may just have taken that away. `is_held` may
+  // throw.
+  void open(const std::string& name, const std::function<void()>& is_held);
   std::string path_;
   std::optional<File> file_;
 };

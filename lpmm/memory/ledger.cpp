@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "kernels/orthogonal.h"
 #include "kernels/sums.h"
@@ -16,7 +17,8 @@ constexpr std::int64_t kHistoryBytes = sizeof(GradientHistory);
 
 std::int64_t Ledger::model_memory() const {
   return std::accumulate(role_codes.begin(), role_codes.end(), std::int64_t{0}) +
-         std::accumulate(role_steps.begin(), role_steps.end(), std::int64_t{0}) + exempt + peaks + buffers;
+         std::accumulate(role_steps.begin(), role_steps.end(), std::int64_t{0}) + exempt + averages + peaks +
+         buffers;
 }
 
 double Ledger::bits_per_parameter() const {
@@ -28,8 +30,10 @@ Ledger memory_ledger(std::span<const TensorInfo> tensors, const Policy& policy,
   Ledger ledger;
   std::vector<TensorPlan> plans;
   for (const TensorInfo& t : tensors) plans.push_back(plan_tensor(policy, optimizer, t));
+  std::optional<Shares> shares;
   if (sharding.ranks > 1) {
-    keep_own(plans, Shares(tensors, policy, optimizer, sharding.ranks), sharding.rank);
+    shares.emplace(tensors, policy, optimizer, sharding.ranks);
+    keep_own(plans, *shares, sharding.rank);
   }
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const TensorInfo& t = tensors[i];
@@ -41,6 +45,12 @@ Ledger memory_ledger(std::span<const TensorInfo> tensors, const Policy& policy,
       const std::int64_t codes = copies * code_bytes(plan[r]->codec.format, plan[r]->elements);
       (is_exempt(policy, t) ? ledger.exempt : ledger.role_codes[r]) += codes;
       ledger.role_steps[r] += copies * step_bytes(plan[r]->codec, plan[r]->elements);
+    }
+    if (const auto average = plan_average(policy, optimizer, t)) {
+      const std::int64_t own =
+          sharding.ranks > 1 ? shares->count(static_cast<int>(i), sharding.rank) : t.elements();
+      (is_exempt(policy, t) ? ledger.exempt : ledger.averages) +=
+          code_bytes(average->codec.format, own) + step_bytes(average->codec, own);
     }
     if (has_history(optimizer, t.name)) ledger.buffers += kHistoryBytes;
     ledger.peaks += peaks_of(policy, optimizer, t) * peak_bytes(t);

@@ -54,6 +54,7 @@ Metadata settings_of(const ModelMemory& memory, const MemoryFile& kind) {
     out[fmt::format("optimizer.{}", s.key.text())] =
         s.is_switch ? fmt::format("{}", value != 0) : fmt::format("{}", value);
   }
+  if (memory.policy().average > 0) out["train.average"] = fmt::format("{}", memory.policy().average);
   for (int t = 0; t < memory.tensors(); ++t) {
     const auto key = [&](std::string_view what) { return key_of(memory, kind, t, what); };
     const TensorGroup group = group_of(optimizer, memory.info(t));
@@ -68,6 +69,9 @@ Metadata settings_of(const ModelMemory& memory, const MemoryFile& kind) {
     for (const Role role : kEveryRole) {
       const kernels::RoleView v = memory.view(t, role);
       if (v.codes != nullptr) out[key(to_string(role))] = to_string(v.codec);
+    }
+    if (const kernels::RoleView v = memory.average(t); v.codes != nullptr) {
+      out[key(kAverageName)] = to_string(v.codec);
     }
   }
   return out;
@@ -106,17 +110,21 @@ std::vector<Part> parts_of(const ModelMemory& memory, const MemoryFile& kind) {
     return std::span(reinterpret_cast<std::byte*>(first), static_cast<std::size_t>(count));
   };
   std::vector<Part> out;
+  const auto add = [&](const std::string& name, const kernels::RoleView& v) {
+    const Format f = v.codec.format;
+    const std::int64_t codes = code_bytes(f, v.elements);
+    out.push_back({name + ".codes", "U8", codes, bytes(v.codes, codes), f});
+    if (!is_packed(f)) return;
+    out.push_back({name + ".steps", v.codec.step_bits == 16 ? "BF16" : "F32", steps_of(v.codec, v.elements),
+                   bytes(v.steps, step_bytes(v.codec, v.elements)), f, true});
+  };
   for (int t = 0; t < memory.tensors(); ++t) {
     for (const Role role : kEveryRole) {
       const kernels::RoleView v = memory.view(t, role);
-      if (!is_saved(role) || v.codes == nullptr) continue;
-      const std::string name = key_of(memory, kind, t, to_string(role));
-      const Format f = v.codec.format;
-      const std::int64_t codes = code_bytes(f, v.elements);
-      out.push_back({name + ".codes", "U8", codes, bytes(v.codes, codes), f});
-      if (!is_packed(f)) continue;
-      out.push_back({name + ".steps", v.codec.step_bits == 16 ? "BF16" : "F32", steps_of(v.codec, v.elements),
-                     bytes(v.steps, step_bytes(v.codec, v.elements)), f, true});
+      if (is_saved(role) && v.codes != nullptr) add(key_of(memory, kind, t, to_string(role)), v);
+    }
+    if (const kernels::RoleView v = memory.average(t); v.codes != nullptr) {
+      add(key_of(memory, kind, t, kAverageName), v);
     }
   }
   return out;

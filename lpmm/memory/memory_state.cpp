@@ -122,6 +122,61 @@ void MemoryState::allocate_roles() {
   }
 }
 
+void MemoryState::allocate_averages() {
+  RunningOffset layout;
+  std::vector<std::size_t> codes, steps;
+  for (Tensor& t : tensors) {
+    const auto plan = plan_average(policy, optimizer, t.info);
+    if (!plan) continue;
+    t.average = *plan;
+    if (slots)
+      t.average.elements = slots->shares().count(static_cast<int>(&t - tensors.data()), ranks.rank());
+    codes.push_back(
+        layout.add(code_bytes(t.average.codec.format, t.average.elements), kAlignment, t.info.name));
+  }
+  for (const Tensor& t : tensors) {
+    if (!plan_average(policy, optimizer, t.info)) continue;
+    steps.push_back(
+        layout.add(step_bytes(t.average.codec, t.average.elements), sizeof(std::uint16_t), t.info.name));
+  }
+  if (codes.empty()) return;
+  averages = allocate(device, static_cast<std::int64_t>(layout.end), "averages of weights",
+                      "a smaller model, or train.average = 0");
+  auto* const data = reinterpret_cast<std::uint8_t*>(averages.get());
+  std::size_t i = 0;
+  for (Tensor& t : tensors) {
+    if (!plan_average(policy, optimizer, t.info)) continue;
+    t.average.codes = data + codes[i];
+    if (t.average.codec.block != 0) t.average.steps = reinterpret_cast<std::uint16_t*>(data + steps[i]);
+    ++i;
+  }
+}
+
+// An update in which the average is the parameter, and the parameter what moves it. Draws are those of
+// tensors behind the last one: with those of the parameter both would be rounded the same way, and the
+// average would be off by what that took.
+void MemoryState::update_averages() {
+  std::vector<kernels::TensorUpdate> all;
+  Muon move;
+  move.pass = Muon::Pass::kCombine;
+  move.kept = static_cast<float>(kept_average(policy.average, updates + 1));
+  move.moved = 1 - move.kept;  // exact, so that the average of equal weights is they
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const Tensor& t = tensors[i];
+    if (t.average.codes == nullptr || t.average.elements == 0) continue;
+    kernels::UpdateArgs args;
+    args.roles[Role::kParameter] = t.average;
+    args.roles[Role::kAccumulator] = part_of(t.view[Role::kParameter], t.own_first, t.average.elements);
+    args.keeps_gradient = true;
+    args.noise = noise(static_cast<int>(tensors.size() + i), 0);
+    args.noise.first_group = static_cast<std::uint32_t>(t.own_first / kGroup);
+    bool* storable = &results.next()->finite;
+    pending.emplace_back(storable, static_cast<int>(i));
+    all.push_back({move, args, storable});
+  }
+  if (!all.empty()) device.update(all);
+}
+
 void MemoryState::allocate_peaks() {
   std::int64_t bytes = 0;
   for (Tensor& t : tensors) {

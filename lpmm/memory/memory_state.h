@@ -70,6 +70,7 @@ struct MemoryState {
     // The accumulator is that of the first slot here; states are of the elements that are owned here.
     RoleArray<kernels::RoleView> view;
     std::int64_t own_first = 0;
+    kernels::RoleView average;             // of the weights, where the policy keeps one: of the same elements
     int peaks = 0;                         // codes that the watch keeps of each element
     std::uint8_t* peak_codes = nullptr;    // one after another
     std::vector<TensorStats*> step_stats;  // of the step under way, where they are wanted: of each slot here
@@ -99,7 +100,7 @@ struct MemoryState {
   RoleArray<DeviceMemory> pages;  // all memory of a role: zeros, and what is never touched costs no RSS
   std::int64_t workspace_bytes = 0;
   DeviceMemory workspace;  // of updates, one after another
-  DeviceMemory peaks;
+  DeviceMemory peaks, averages;
   StepResults results;
   SharedResults<TensorStats> step_stats;
   UpdateWatch watch;
@@ -129,6 +130,7 @@ struct MemoryState {
   void check_no_step(const std::string& what) const;
   void allocate_roles();
   void allocate_peaks();
+  void allocate_averages();
   const std::string& name_of(int tensor) const { return tensors[static_cast<std::size_t>(tensor)].info.name; }
   bool is_left_out(int tensor) const {
     return tensors[static_cast<std::size_t>(tensor)].frozen ||
@@ -150,6 +152,7 @@ struct MemoryState {
   void finish_updates();
   Clip clip_gradients(StepReport& report);
   void update_tensors(const Clip& clip);
+  void update_averages();
   void update_all(StepReport& report);
   void empty_accumulators();
   void leave_step();

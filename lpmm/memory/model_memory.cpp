@@ -79,6 +79,7 @@ ModelMemory::ModelMemory(std::vector<TensorInfo> tensors, Policy policy, Optimiz
   state_->workspace = allocate(device, workspace_bytes, "the workspace of updates", "a smaller model");
   state_->allocate_roles();
   state_->allocate_peaks();
+  state_->allocate_averages();
 }
 
 ModelMemory::~ModelMemory() = default;
@@ -135,6 +136,10 @@ std::vector<std::int64_t> ModelMemory::owned_ends(int tensor) const {
 }
 kernels::RoleView ModelMemory::view(int tensor, Role role) const {
   return state_->view(tensor, role);
+}
+
+kernels::RoleView ModelMemory::average(int tensor) const {
+  return state_->tensors.at(static_cast<std::size_t>(tensor)).average;
 }
 
 void ModelMemory::initialize(int tensor, std::int64_t first, const kernels::Values& values) {

@@ -91,6 +91,9 @@ class ModelMemory {
   // rank owns, maybe none; an accumulator and the parameter have all. The accumulator is the momentum where
   // gradients are accumulated in it, and with slots the first one.
   kernels::RoleView view(int tensor, Role role) const;
+  // The average of its weights (Policy::average), or of what this rank owns of them; without codes where
+  // there is none. It is all zeros before the first update.
+  kernels::RoleView average(int tensor) const;
   bool is_frozen(int tensor) const;  // gradients of it are dropped
   // Gradients of it are applied as they come: Step::fold() must get that of each element once, zeros as well.
   bool applies_at_once(int tensor) const;

@@ -87,6 +87,16 @@ void check_spec(const Spec& spec, Role role, const std::string& what) {
   }
 }
 
+void check_average(const Spec& spec) {
+  check_spec(spec, Role::kParameter, "memory.average");
+  if (spec.format.map == Map::kFp32 || spec.rounding != Rounding::kNearest) return;
+  throw UsageError(
+      fmt::format("memory.average = \"{}\": nearest rounding takes back what a step adds to an average, "
+                  "which stays where "
+                  "it is; use sr or qr",
+                  to_string(spec)));
+}
+
 // Steps of rows are chosen when all of a tensor's new values are known.
 void check_whole(const Policy& policy, const Spec& spec, Role role, const std::string& what) {
   if (has_blocks(spec)) return;
@@ -136,6 +146,7 @@ void check(const Policy& policy, std::span<const TensorInfo> tensors) {
       if (o.specs[r]) check_one(*o.specs[r], fmt::format("override \"{}\", {}", o.pattern, to_string(r)));
     }
   }
+  check_average(policy.average_spec);
   check_compensation(policy, policy.specs, "");
   for (const TensorInfo& t : tensors) check_compensation(policy, specs_for(policy, t), t.name);
   for (const PolicyOverride& o : policy.overrides) {
@@ -227,6 +238,10 @@ void set_rounding(Policy& policy, Rounding rounding) {
       if (o.specs[r]) turn(*o.specs[r], r);
     }
   }
+}
+
+Spec average_spec_for(const Policy& policy, const TensorInfo& tensor) {
+  return is_exempt(policy, tensor) ? Spec{} : fit_spec(policy.average_spec, tensor.traits());
 }
 
 RoleSpecs specs_for(const Policy& policy, const TensorInfo& tensor) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -68,7 +69,18 @@ struct Policy {
   // accumulator: for one microbatch per step, without clipping.
   bool apply_at_once = false;
   bool keeps_peaks = false;  // two codes for each element that watches raise (kernels/peaks.h)
+  // Beside each trained tensor the exponential moving average of its weights, which keeps this share of
+  // itself at each update; 0: none. The spec is for tensors that are not exempt.
+  double average = 0;
+  Spec average_spec = {};
+  std::set<std::string> averaged =
+      {};  // of what is only looked at: tensors whose parameters are such averages
 };
+
+// What files call the average of a tensor.
+inline constexpr std::string_view kAverageName = "average";
+// The spec of averages where nobody says another one: of policies that pack parameters, and of others.
+inline constexpr std::string_view kAverageSpec = "int8:block128:qr:sticky", kPlainAverageSpec = "fp32";
 
 // The preset that packs nothing, of a config that names none.
 inline constexpr std::string_view kPlainPreset = "fp32";
@@ -85,6 +97,8 @@ Policy make_policy(std::string_view preset, const OptimizerConfig& optimizer);
 // Turns every packed role to one rounding. With rn, steps of slow averages follow them (moving).
 void set_rounding(Policy& policy, Rounding rounding);
 
+// The spec of a tensor's average.
+Spec average_spec_for(const Policy& policy, const TensorInfo& tensor);
 // The specs of one tensor. 1-D tensors and those below min_elements are exempt (fp32) unless an override
 // names them.
 RoleSpecs specs_for(const Policy& policy, const TensorInfo& tensor);

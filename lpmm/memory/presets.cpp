@@ -44,6 +44,8 @@ Policy make_policy(std::string_view preset) {
   for (const Role role : kEveryElementRole) {
     policy.specs[role] = parse_spec(role, found.spec(role));
   }
+  const bool is_plain = policy.specs[Role::kParameter].format.map == Map::kFp32;
+  policy.average_spec = parse_spec(is_plain ? kPlainAverageSpec : kAverageSpec);
   return policy;
 }
 

@@ -88,6 +88,16 @@ void keep_own(std::span<TensorPlan> plans, const Shares& shares, int rank) {
   }
 }
 
+std::optional<kernels::RoleView> plan_average(const Policy& policy, const OptimizerConfig& config,
+                                              const TensorInfo& tensor) {
+  if (policy.average == 0 || is_frozen(config, tensor.name)) return {};
+  return kernels::RoleView{average_spec_for(policy, tensor), nullptr, nullptr, tensor.elements()};
+}
+
+double kept_average(double most, std::int64_t t) {
+  return std::min(most, static_cast<double>(t - 1) / static_cast<double>(t + 8));
+}
+
 bool can_accumulate(const OptimizerConfig& config) {
   return no_accumulation(config).empty();
 }

@@ -32,6 +32,15 @@ TensorPlan plan_tensor(const Policy& policy, const OptimizerConfig& config, cons
 // Leaves of each tensor's states what a rank owns.
 void keep_own(std::span<TensorPlan> plans, const Shares& shares, int rank);
 
+// The average of a tensor's weights (Policy::average) as a plan has it: a view without addresses; nothing
+// where it has none.
+std::optional<kernels::RoleView> plan_average(const Policy& policy, const OptimizerConfig& config,
+                                              const TensorInfo& tensor);
+// The share of itself that an average keeps at update `t` (1-based): (t - 1) / (t + 8), and no more than
+// `most`. So the first update copies the weights, and a short run's average does not hold those it began with
+// (TensorFlow's ExponentialMovingAverage, with num_updates = t - 2).
+double kept_average(double most, std::int64_t t);
+
 inline constexpr int kMostMicrobatches = (1 << 14) - 1;  // the noise stream has room for these and the update
 // Returns true if its momentum can take gradients before the update: SGD's and Muon's, without Nesterov and
 // clipping, which need the gradient by itself and its norm.

@@ -235,6 +235,7 @@ void MemoryState::update_all(StepReport& report) {
   } else {
     update_tensors(clip);
   }
+  update_averages();
   finish_updates();
   for (Tensor& t : tensors) {
     for (const TensorStats* found : t.step_stats) t.stats += *found;

@@ -24,12 +24,10 @@ namespace {
 constexpr std::int64_t kSpaceForRest = 1 << 20;                           // headers, state.json, the log
 constexpr std::int64_t kSpaceForHistory = 24 * GradientHistory::kLength;  // of a tensor, as text
 
-// The parts of a state of which every rank has some elements.
-std::vector<StoredPart> shared_parts(const ModelMemory& memory, int tensor, Role role,
-                                     const kernels::RoleView& whole) {
+// The parts of what every rank has some elements of: `parts` as a whole, and of this rank's.
+std::vector<StoredPart> shared_parts(const ModelMemory& memory, int tensor, const kernels::RoleView& whole,
+                                     std::vector<StoredPart> parts, const std::vector<StoredPart>& own) {
   const TensorInfo& info = memory.info(tensor);
-  std::vector<StoredPart> parts = role_parts(info.name, info.shape, role, whole);
-  const std::vector<StoredPart> own = role_parts(info.name, info.shape, role, memory.view(tensor, role));
   std::int64_t before = 0;
   for (const std::int64_t end : memory.owned_ends(tensor)) {
     // Values of rows belong to who has the tensor.
@@ -56,15 +54,29 @@ std::vector<StoredPart> shared_parts(const ModelMemory& memory, int tensor, Role
 
 std::vector<StoredPart> parts_of(const ModelMemory& memory, Buffers& buffers) {
   std::vector<StoredPart> parts;
+  const bool is_shared = memory.sharding().ranks > 1;
+  const auto add = [&](std::vector<StoredPart> some) {
+    for (StoredPart& part : some) parts.push_back(std::move(part));
+  };
   for (int i = 0; i < memory.tensors(); ++i) {
-    const TensorPlan whole = plan_tensor(memory.policy(), memory.optimizer(), memory.info(i));
+    const TensorInfo& info = memory.info(i);
+    const TensorPlan whole = plan_tensor(memory.policy(), memory.optimizer(), info);
     for (const Role role : kEveryRole) {
       if (!is_saved(role) || !whole[role]) continue;
-      const bool is_shared = role != Role::kParameter && memory.sharding().ranks > 1;
-      for (StoredPart& s :
-           is_shared ? shared_parts(memory, i, role, *whole[role])
-                     : role_parts(memory.info(i).name, memory.info(i).shape, role, memory.view(i, role)))
-        parts.push_back(std::move(s));
+      const kernels::RoleView own = memory.view(i, role);
+      if (role == Role::kParameter && memory.policy().averaged.contains(info.name)) {
+        add(average_parts(info.name, info.shape, own));
+      } else if (role == Role::kParameter || !is_shared) {
+        add(role_parts(info.name, info.shape, role, own));
+      } else {
+        add(shared_parts(memory, i, *whole[role], role_parts(info.name, info.shape, role, *whole[role]),
+                         role_parts(info.name, info.shape, role, own)));
+      }
+    }
+    if (const auto average = plan_average(memory.policy(), memory.optimizer(), info)) {
+      const auto own = average_parts(info.name, info.shape, memory.average(i));
+      add(is_shared ? shared_parts(memory, i, *average, average_parts(info.name, info.shape, *average), own)
+                    : own);
     }
     if (const std::span<std::uint8_t> peaks = memory.peaks(i); !peaks.empty()) {
       parts.push_back(
@@ -83,12 +95,12 @@ std::set<std::string> left_out(const ModelMemory& memory) {
   std::set<std::string> names;
   for (int i = 0; i < memory.tensors(); ++i) names.insert(peaks_name(memory.info(i).name));
   if (!memory.optimizer().frozen) return names;
+  const auto add = [&](const std::string& name) { names.insert({name, name + ".codes", name + ".steps"}); };
   for (int i = 0; i < memory.tensors(); ++i) {
     for (const Role role : kEveryRole) {
-      if (!is_saved(role) || role == Role::kParameter) continue;
-      const std::string name = role_name(memory.info(i).name, role);
-      names.insert({name, name + ".codes", name + ".steps"});
+      if (is_saved(role)) add(role_name(memory.info(i).name, role));
     }
+    add(average_name(memory.info(i).name));
   }
   return names;
 }
@@ -100,7 +112,12 @@ Metadata metadata_of(const std::string& model, const ModelMemory& memory) {
     m[info.name + ".shape"] = fmt::format("{}", fmt::join(info.shape, ","));
     const TensorPlan stored = plan_tensor(memory.policy(), memory.optimizer(), info);
     for (const Role role : kEveryRole) {
-      if (is_saved(role) && stored[role]) m[role_name(info.name, role)] = to_string(stored[role]->codec);
+      if (!is_saved(role) || !stored[role]) continue;
+      const bool is_average = role == Role::kParameter && memory.policy().averaged.contains(info.name);
+      m[is_average ? average_name(info.name) : role_name(info.name, role)] = to_string(stored[role]->codec);
+    }
+    if (const auto average = plan_average(memory.policy(), memory.optimizer(), info)) {
+      m[average_name(info.name)] = to_string(average->codec);
     }
   }
   return m;
@@ -326,6 +343,34 @@ Json load_checkpoint(const std::string& path, const std::string& model, ModelMem
   } catch (const Json::exception& e) {
     throw RunError(fmt::format("{}/{}: is not what was saved: {}", path, kStateFile, error_text(e)));
   }
+}
+
+void take_averages(Policy& policy, const std::string& checkpoint) {
+  const CheckpointInfo info = inspect_checkpoint(checkpoint);
+  check_averages(info, checkpoint);
+  for (const CheckpointTensor& t : info.tensors) {
+    const std::string* spec = spec_of(t, kAverageName);
+    if (spec == nullptr) continue;
+    PolicyOverride averaged{.pattern = t.name, .specs = {}};
+    averaged.specs[Role::kParameter] = parse_spec(*spec);
+    averaged.specs[Role::kCompensation] = Spec{};
+    policy.overrides.push_back(std::move(averaged));
+    policy.averaged.insert(t.name);
+  }
+}
+
+void check_averages(const CheckpointInfo& info, const std::string& path) {
+  const bool has_some = std::ranges::any_of(
+      info.tensors, [](const CheckpointTensor& t) { return spec_of(t, kAverageName) != nullptr; });
+  if (has_some && info.updates > 0) return;
+  throw UsageError(fmt::format("{}: {}", path,
+                               has_some ? "made no update yet, and so has no average of weights"
+                                        : "holds no average of weights, which runs with train.average keep"));
+}
+
+const std::string* spec_of(const CheckpointTensor& tensor, std::string_view role) {
+  const auto found = std::ranges::find_if(tensor.specs, [&](const auto& spec) { return spec.first == role; });
+  return found == tensor.specs.end() ? nullptr : &found->second;
 }
 
 Json checkpoint_run(const std::string& path) {

@@ -3,16 +3,18 @@
 //   state.json         where the run was, and the checksum of both files
 // named step_NNNNNNNN below the run's checkpoints/ folder. Accumulators are empty between steps, or the
 // momentum, and not saved. A tensor's roles are NAME.parameter, NAME.momentum and NAME.variance, packed ones
-// split in .codes and .steps; buffers are NAME.buffer, what a watch keeps of every element NAME.peaks. This
-// is version 1 of the format, which is frozen (tests/golden): later programs read it; new words for specs may
-// join it, which programs before them refuse by name, and numbers in state.json that a program may do without
-// (learning_rate, of the last update; gradient_history, of percentile clipping, which only a run that has it
-// reads); anything else that it cannot say becomes another version.
+// split in .codes and .steps; buffers are NAME.buffer, averages of weights NAME.average, what a watch keeps
+// of every element NAME.peaks. This is version 1 of the format, which is frozen (tests/golden): later
+// programs read it; new words for specs may join it, which programs before them refuse by name, and numbers
+// in state.json that a program may do without (learning_rate, of the last update; gradient_history, of
+// percentile clipping, which only a run that has it reads); anything else that it cannot say becomes another
+// version.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -82,5 +84,12 @@ struct CheckpointInfo {
 };
 // Checks the files as load_checkpoint does and lists what is inside.
 CheckpointInfo inspect_checkpoint(const std::string& path);
+// Null: it stores no such role.
+const std::string* spec_of(const CheckpointTensor& tensor, std::string_view role);
+// Throws UsageError where the run kept no averages of weights, or made no update yet.
+void check_averages(const CheckpointInfo& info, const std::string& path);
+// Lets a memory that is only looked at take the averages of a checkpoint for its parameters, exactly as they
+// are stored; tensors that were not trained have none and stay as they are. Throws as check_averages().
+void take_averages(Policy& policy, const std::string& checkpoint);
 
 }  // namespace lpmm

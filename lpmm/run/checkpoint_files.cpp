@@ -89,17 +89,35 @@ std::int64_t values_in(const SafetensorsFile& file, const CheckpointTensor& tens
   return is_list && entry->shape[0] > 0 ? std::min(entry->shape[0], info.elements()) : info.values(role);
 }
 
-// Adds one role of a tensor, whose parts the file must have; their names go to `seen`.
-void add_role(const SafetensorsFile& file, Role role, CheckpointTensor& tensor, std::set<std::string>& seen) {
-  const std::string spec = metadata_text(file, role_name(tensor.name, role));
-  kernels::RoleView view;
+// What is stored under that name; `shape` is that of its values.
+std::vector<StoredPart> parts_called(const std::string& name, const std::vector<std::int64_t>& shape,
+                                     const kernels::RoleView& v) {
+  const std::int64_t codes = code_bytes(v.codec.format, v.elements);
+  if (!is_packed(v.codec.format)) {
+    return {{name, dtype_of(v.codec.format), shape, bytes_of(v.codes, codes)}};
+  }
+  return {{name + ".codes", "U8", {codes}, bytes_of(v.codes, codes)},
+          {name + ".steps",
+           v.codec.step_bits == 16 ? "BF16" : "F32",
+           {steps_of(v.codec, v.elements)},
+           bytes_of(v.steps, step_bytes(v.codec, v.elements))}};
+}
+
+// The view without addresses of so many values of a tensor, which the file says the spec of.
+kernels::RoleView view_in(const SafetensorsFile& file, const CheckpointTensor& tensor,
+                          const std::string& spec, std::int64_t values) {
   try {
-    const TensorInfo info{tensor.name, tensor.shape};
-    view = {fit_spec(parse_spec(spec), info.traits()), nullptr, nullptr, values_in(file, tensor, role)};
+    return {fit_spec(parse_spec(spec), TensorInfo{tensor.name, tensor.shape}.traits()), nullptr, nullptr,
+            values};
   } catch (const UsageError& e) {
     throw refusal(file, e.what());
   }
-  for (const StoredPart& part : role_parts(tensor.name, tensor.shape, role, view)) {
+}
+
+// Adds what is stored of a tensor as a role, whose parts the file must have; their names go to `seen`.
+void add_stored(const SafetensorsFile& file, std::string_view role, const std::string& spec,
+                const std::vector<StoredPart>& parts, CheckpointTensor& tensor, std::set<std::string>& seen) {
+  for (const StoredPart& part : parts) {
     const SafetensorsEntry* entry = file.find(part.name);
     if (entry == nullptr) throw refusal(file, fmt::format("tensor {} is missing", part.name));
     if (entry->dtype != part.dtype || entry->shape != part.shape) {
@@ -110,7 +128,20 @@ void add_role(const SafetensorsFile& file, Role role, CheckpointTensor& tensor, 
     seen.insert(part.name);
     tensor.bytes += static_cast<std::int64_t>(entry->bytes);
   }
-  tensor.specs.emplace_back(to_string(role), spec);
+  tensor.specs.emplace_back(role, spec);
+}
+
+void add_role(const SafetensorsFile& file, Role role, CheckpointTensor& tensor, std::set<std::string>& seen) {
+  const std::string spec = metadata_text(file, role_name(tensor.name, role));
+  const kernels::RoleView view = view_in(file, tensor, spec, values_in(file, tensor, role));
+  add_stored(file, to_string(role), spec, role_parts(tensor.name, tensor.shape, role, view), tensor, seen);
+}
+
+void add_average(const SafetensorsFile& file, CheckpointTensor& tensor, std::set<std::string>& seen) {
+  const std::string spec = metadata_text(file, average_name(tensor.name));
+  const kernels::RoleView view =
+      view_in(file, tensor, spec, TensorInfo{tensor.name, tensor.shape}.elements());
+  add_stored(file, kAverageName, spec, average_parts(tensor.name, tensor.shape, view), tensor, seen);
 }
 
 // The same of what the watch keeps of its elements.
@@ -138,6 +169,7 @@ std::vector<CheckpointTensor> tensors_of(const OpenedCheckpoint& opened) {
     for (const Role role : kEveryRole) {
       if (is_saved(role) && file.metadata().contains(role_name(t.name, role))) add_role(file, role, t, seen);
     }
+    if (file.metadata().contains(average_name(t.name))) add_average(file, t, seen);
     if (file.find(peaks_name(t.name)) != nullptr) add_peaks(file, t, seen);
     tensors.push_back(std::move(t));
   }
@@ -160,23 +192,22 @@ std::string role_name(const std::string& tensor, Role role) {
   return fmt::format("{}.{}", tensor, to_string(role));
 }
 
+std::string average_name(const std::string& tensor) {
+  return fmt::format("{}.{}", tensor, kAverageName);
+}
+
 std::string peaks_name(const std::string& tensor) {
   return tensor + ".peaks";
 }
 
 std::vector<StoredPart> role_parts(const std::string& tensor, const std::vector<std::int64_t>& shape,
                                    Role role, const kernels::RoleView& v) {
-  const std::string name = role_name(tensor, role);
-  const std::int64_t codes = code_bytes(v.codec.format, v.elements);
-  if (!is_packed(v.codec.format)) {
-    const std::vector<std::int64_t> of_role = is_per_element(role) ? shape : std::vector{v.elements};
-    return {{name, dtype_of(v.codec.format), of_role, bytes_of(v.codes, codes)}};
-  }
-  return {{name + ".codes", "U8", {codes}, bytes_of(v.codes, codes)},
-          {name + ".steps",
-           v.codec.step_bits == 16 ? "BF16" : "F32",
-           {steps_of(v.codec, v.elements)},
-           bytes_of(v.steps, step_bytes(v.codec, v.elements))}};
+  return parts_called(role_name(tensor, role), is_per_element(role) ? shape : std::vector{v.elements}, v);
+}
+
+std::vector<StoredPart> average_parts(const std::string& tensor, const std::vector<std::int64_t>& shape,
+                                      const kernels::RoleView& v) {
+  return parts_called(average_name(tensor), shape, v);
 }
 
 Metadata format_metadata(const std::string& model) {

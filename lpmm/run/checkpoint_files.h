@@ -34,11 +34,17 @@ struct StoredPart {
 
 // "TENSOR.ROLE"
 std::string role_name(const std::string& tensor, Role role);
+// "TENSOR.average": the average of its weights.
+std::string average_name(const std::string& tensor);
 // "TENSOR.peaks": what the watch keeps of its elements (kernels/peaks.h).
 std::string peaks_name(const std::string& tensor);
 // The parts one role of one tensor is stored in; views may be null where only names and shapes matter.
 std::vector<StoredPart> role_parts(const std::string& tensor, const std::vector<std::int64_t>& shape,
                                    Role role, const kernels::RoleView& view);
+
+// The same of its average.
+std::vector<StoredPart> average_parts(const std::string& tensor, const std::vector<std::int64_t>& shape,
+                                      const kernels::RoleView& view);
 
 // The entries of the model file's metadata that say what the file is.
 Metadata format_metadata(const std::string& model);

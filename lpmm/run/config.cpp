@@ -3,17 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <optional>
 
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
-#include "lpmm/files/json.h"
 #include "lpmm/memory/roles.h"
 #include "lpmm/program/family.h"
 #include "lpmm/run/config_keys.h"
+#include "lpmm/run/settings/foreign_keys.h"
 
 namespace lpmm {
 namespace {
@@ -102,6 +98,9 @@ class ConfigReader {
       const bool replaces = r == Role::kCompensation && has_compensation(out.specs);
       if (given && (r == Role::kParameter || r == Role::kMomentum || replaces)) out.error_feedback = false;
     }
+    if (const auto text = table_.text(kAverageName)) {
+      guard(kAverageName, [&] { out.average_spec = parse_spec(*text); });
+    }
     for (const Rounding r : {Rounding::kUpdate, Rounding::kAverage}) {
       if (!table_.holds("rounding", to_string(r))) continue;
       table_.refuse(
@@ -138,7 +137,8 @@ class ConfigReader {
       T entry;
       body(reader, entry);
       item.refuse_unknown(config_keys::kOtherWords);
-      if (entry.pattern.empty()) item.refuse(fmt::format("{} needs a pattern", table_.full_name(key)));
+      const auto [word, said] = config_keys::needed(entry);
+      if (said.empty()) item.refuse(fmt::format("{} needs a {}", table_.full_name(key), word));
       out.push_back(std::move(entry));
     }
   }
@@ -200,6 +200,11 @@ void check(const RunConfig& c, const TomlTable& file) {
   }
   if (!std::is_sorted(c.schedule.milestones.begin(), c.schedule.milestones.end())) {
     file.refuse("schedule.milestones", "schedule.milestones are shares of the run in ascending order");
+  }
+  if (c.train.average == 0 && file.table("memory").has(kAverageName)) {
+    file.refuse("memory.average",
+                "memory.average is the spec of an average of weights, which a run keeps with train.average = "
+                "0.999 or so: set that, or leave memory.average out");
   }
   try {
     check_optimizer(c.optimizer);
@@ -290,32 +295,6 @@ TomlTable changed_file(const std::string& text, const std::string& name, const C
   return file;
 }
 
-// ---- keys of another optimizer -------------------------------------------------------------------------
-
-// The configuration that a run began with, from the log beside its config.toml; nothing where no run is.
-std::optional<TomlTable> recorded_config(const std::filesystem::path& path) {
-  constexpr std::size_t kLongestRecord = 1 << 21;
-  if (path.filename() != "config.toml") return {};
-  std::ifstream log(path.parent_path() / "log.jsonl", std::ios::binary);
-  std::string text(kLongestRecord, '\0');
-  log.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(log.gcount()));
-  try {
-    const Json record = parse_json(text.substr(0, text.find('\n')));
-    if (record.value("type", "") == "config") return TomlTable::parse(record.value("toml", ""), "log.jsonl");
-  } catch (const std::exception&) {  // no log of a run
-  }
-  return {};
-}
-
-// The optimizers that a key may be meant for: that of the run and, for keys of the file, the file's own,
-// which the command line may have changed.
-struct MeantOptimizers {
-  OptimizerConfig of_run, of_file;
-  std::string file;
-  bool file_is_ours = false;  // a run wrote it, as its seal says
-};
-
 MeantOptimizers meant_optimizers(const OptimizerConfig& of_run, const std::string& text,
                                  const std::string& name, const ConfigOptions& options) {
   const std::optional<Seal> seal = read_seal(text);
@@ -332,83 +311,6 @@ MeantOptimizers meant_optimizers(const OptimizerConfig& of_run, const std::strin
   return meant;
 }
 
-// A key of a setting or a state that its optimizer does not have.
-struct ForeignKey {
-  TomlTable table;
-  std::string key, why;
-  bool of_run = false;  // an earlier program wrote it, with those of all rules
-};
-
-// `rule` is the rule's name as messages have it.
-std::string why_no_state(const TomlTable& table, Role state, const OptimizerConfig& optimizer,
-                         const std::string& rule) {
-  const std::string key = table.full_name(to_string(state));
-  const RuleRow& row = rule_row(optimizer.rule);
-  for (const SettingRow& s : row.settings) {
-    OptimizerConfig with = optimizer;
-    with.settings[s.key] = s.is_switch ? 1 : 0.5;
-    if (!uses(with, state)) continue;
-    return fmt::format(
-        "{} is the spec of a state that {} keeps only with optimizer.{}: set that {}, or leave {} out", key,
-        rule, s.key.text(), s.is_switch ? "= true" : "above 0", key);
-  }
-  std::vector<std::string_view> kept;
-  for (const Role role : row.states) {
-    if (kRoleRows[role].extent == Extent::kElements) kept.push_back(to_string(role));
-  }
-  return fmt::format("{} is the spec of a state that {} does not keep; it keeps {}", key, rule, join(kept));
-}
-
-// Returns true if the recorded configuration has the key of [optimizer], [memory] or an override of that.
-bool is_recorded(const TomlTable& recorded, const std::string& key) {
-  const std::string last = key.substr(key.rfind('.') + 1);
-  const TomlTable memory = recorded.table("memory");
-  if (key.starts_with("optimizer.")) return recorded.table("optimizer").has(last);
-  if (!key.starts_with("memory.override.")) return memory.has(last);
-  const std::vector<TomlTable> overrides = memory.tables("override");
-  return std::any_of(overrides.begin(), overrides.end(), [&](const TomlTable& o) { return o.has(last); });
-}
-
-// Marks the keys that nobody typed and that a run wrote.
-void mark_those_of_runs(std::vector<ForeignKey>& keys, const MeantOptimizers& meant) {
-  if (keys.empty()) return;
-  const std::optional<TomlTable> recorded = recorded_config(meant.file);
-  for (ForeignKey& f : keys) {
-    const bool is_typed = f.table.place(f.key).starts_with("--");
-    f.of_run =
-        !is_typed && (meant.file_is_ours || (recorded && is_recorded(*recorded, f.table.full_name(f.key))));
-  }
-}
-
-std::vector<ForeignKey> foreign_keys(const TomlTable& file, const MeantOptimizers& meant) {
-  std::vector<ForeignKey> found;
-  const TomlTable optimizer = file.table("optimizer"), memory = file.table("memory");
-  const std::string rule =
-      std::string(meant.of_run.rule.text()) + (optimizer.has("rule") ? "" : " (optimizer.rule is not set)");
-  const auto look = [&](const TomlTable& table, std::string_view key, const auto& has, const auto& why) {
-    if (!table.has(key) || has(meant.of_run)) return;
-    const bool is_typed = table.place(key).starts_with("--");
-    if (!is_typed && has(meant.of_file)) return;
-    found.push_back({table, std::string(key), why()});
-  };
-  for (const SettingRow& s : all_settings()) {
-    look(
-        optimizer, s.key.text(), [&](const OptimizerConfig& c) { return has_setting(c, s.key); },
-        [&] { return why_no_setting(optimizer.full_name(s.key.text()), s.key, meant.of_run.rule, rule); });
-  }
-  std::vector<TomlTable> tables = memory.tables("override");
-  tables.insert(tables.begin(), memory);
-  for (const TomlTable& table : tables) {
-    for (const Role role : kEveryElementRole) {
-      look(
-          table, to_string(role), [&](const OptimizerConfig& c) { return !is_state(role) || uses(c, role); },
-          [&] { return why_no_state(table, role, meant.of_run, rule); });
-    }
-  }
-  mark_those_of_runs(found, meant);
-  return found;
-}
-
 }  // namespace
 
 RunConfig parse_config(const std::string& text, const std::string& name, const ConfigOptions& options) {
@@ -421,6 +323,7 @@ RunConfig parse_config(const std::string& text, const std::string& name, const C
   file.refuse_unknown(config_keys::kOtherWords);
   if (const auto complete = task_of(config.model).complete)
     complete(config, file.table("data").has("tokenizer"));
+  config.policy.average = config.train.average;
   if (reader.rounding()) set_rounding(config.policy, *reader.rounding());
   for (const ForeignKey& f : foreign_keys(file, meant_optimizers(config.optimizer, text, name, options))) {
     if (!f.of_run) f.table.refuse(f.key, f.why);

@@ -63,6 +63,7 @@ struct RunConfig {
     int threads = 0;
     std::int64_t eval_every_epochs = 1;  // 0: only at the end
     int max_failed_steps = 20;           // in a row
+    double average = 0;                  // Policy::average
     int patience = 0;                    // tests in a row without a lower loss that end the run; 0: none do
   } train;
   OptimizerConfig optimizer;  // [optimizer] rule, learning_rate, momentum, ... [[optimizer.group]]

@@ -19,6 +19,8 @@
 namespace lpmm::config_keys {
 
 constexpr std::int64_t kMostSteps = 0xFFFFFFFE;  // the noise counts steps in 32 bits
+constexpr double kMostAverage = 0.999999;
+constexpr double kLeastWeight = 1e-6, kMostWeight = 1e6;
 constexpr std::int64_t kAnyWhole = std::numeric_limits<std::int64_t>::max();
 
 template <class T>
@@ -50,6 +52,16 @@ inline Choices<RuleName> rule_choices() {
   Choices<RuleName> names;
   for (const std::string_view name : rule_names()) names.emplace_back(name, RuleName::find(name).value());
   return names;
+}
+
+// The key that every item of a list has, and its text.
+template <class Item>
+std::pair<std::string_view, std::string_view> needed(const Item& item) {
+  if constexpr (requires { item.pattern; }) {
+    return {"pattern", item.pattern};
+  } else {
+    return {"path", item.path};
+  }
 }
 
 // The names of these keys in other programs.
@@ -109,6 +121,30 @@ void visit_conversations(Visitor& v, Keys& keys) {
             "conversations: leave out a line that cannot be read, and count it; false: stop there");
 }
 
+// Which files the data is in.
+template <class Visitor, class Options>
+void visit_source(Visitor& v, Options& text) {
+  v.text(
+      "path", text.path,
+      "text: file of text or of tokens, or a folder of .txt and .md; empty: licence texts of a Debian "
+      "system. images: file, folder of pictures (CLASS/, or train/CLASS/ and "
+      "test/CLASS/) or table of file and label. "
+      "sentences: a .csv, .tsv, .jsonl or .json, or a folder of train and dev. pairs: folder of "
+      "train.SOURCE, train.TARGET, dev... conversations: a .jsonl, .json, .csv or .tsv, or a folder of them");
+  v.list("mixture", text.mixture, [](auto& item, auto& file) {
+    item.text("path", file.path, "text, conversations: one of several files to train on, as data.path");
+    item.number("weight", file.weight, kLeastWeight, kMostWeight,
+                "share of the sequences that this file has, over the sum of all weights");
+  });
+  v.text("test_path", text.test_path,
+         "text, sentences, conversations: the file to test on, of pictures the folder of CLASS/ or the "
+         "table; empty: a part of data.path, or for sentences the file that data.test_file names");
+  v.boolean(
+      "stream", text.streams,
+      "text, conversations: make the tokens once, into a file of the folder of data sets, and read them "
+      "from there: memory does not grow with the data");
+}
+
 template <class Visitor, class Config>
 void visit_data(Visitor& v, Config& c) {
   v.section("data");
@@ -122,16 +158,7 @@ void visit_data(Visitor& v, Config& c) {
   v.integer("side", c.data.side, kImageSide, kMostImageSide,
             "pixels of a side: drawn: a multiple of 32; of folders of pictures: 32 stands for what "
             "train.init has, if it is set");
-  v.text(
-      "path", c.data.text.path,
-      "text: file of text or of tokens, or a folder of .txt and .md; empty: licence texts of a Debian "
-      "system. images: file, folder of pictures (CLASS/, or train/CLASS/ and "
-      "test/CLASS/) or table of file and label. "
-      "sentences: a .csv, .tsv, .jsonl or .json, or a folder of train and dev. pairs: folder of "
-      "train.SOURCE, train.TARGET, dev... conversations: a .jsonl, .json, .csv or .tsv, or a folder of them");
-  v.text("test_path", c.data.text.test_path,
-         "text, sentences, conversations: the file to test on, of pictures the folder of CLASS/ or the "
-         "table; empty: a part of data.path, or for sentences the file that data.test_file names");
+  visit_source(v, c.data.text);
   v.text(
       "columns", c.data.text.columns,
       "of a table: the columns to read, \"TEXT,LABEL\" or \"TEXT,TEXT,LABEL\", of pictures \"FILE,LABEL\", "
@@ -189,6 +216,10 @@ void visit_train(Visitor& v, Config& c) {
   v.integer("eval_every_epochs", c.train.eval_every_epochs, 0, 1'000'000, "0: test only at the end");
   v.integer("max_failed_steps", c.train.max_failed_steps, 1, 1'000'000,
             "steps in a row with NaN or Inf that end the run");
+  v.number(
+      "average", c.train.average, 0, kMostAverage,
+      "share of itself that an average of the weights, kept beside them, keeps at each update, as 0.999; "
+      "eval, export and sample take it with --average; 0: none");
   v.integer("patience", c.train.patience, 0, 1'000'000,
             "tests in a row without a lower test loss that end the run; 0: none do");
 }

@@ -152,6 +152,10 @@ class Writer {
           role == Role::kCompensation ? "spec of what rounding parameters leaves, which updates add again"
                                       : "spec of this role (default: the preset's)");
     }
+    if (lists_all_ || policy.average > 0) {
+      add(kAverageName, toml_string(to_string(policy.average_spec)), "a spec, int8:block128:qr:sticky",
+          "spec of the average that train.average keeps (default: this, or fp32 where parameters are fp32)");
+    }
     if (lists_all_) {
       choice("rounding", std::optional<Rounding>(), config_keys::rounding_choices(),
              "of all roles and overrides (default: each spec's own)");

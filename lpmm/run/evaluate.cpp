@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <vector>
 
 #include "kernels/device.h"
@@ -16,6 +17,27 @@
 
 namespace lpmm {
 
+namespace {
+
+struct TestBatch {
+  std::int64_t first, count;
+  std::size_t part;
+};
+
+// Each is of one part.
+std::vector<TestBatch> test_batches(std::span<const TestPart> parts, std::int64_t examples) {
+  std::vector<TestBatch> all;
+  std::int64_t first = 0;
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    for (const std::int64_t end = first + parts[part].examples; first < end; first += all.back().count) {
+      all.push_back({first, std::min(examples, end - first), part});
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
 Tested run_test(Program& program, const ModelMemory& memory, const Buffers& buffers, const DataSource& data,
                 int examples, const ProgressCall& progress) {
   Tested tested;
@@ -23,18 +45,29 @@ Tested run_test(Program& program, const ModelMemory& memory, const Buffers& buff
   std::vector<float> outputs, more;
   std::vector<BatchResult> results;
   Ranks& ranks = memory.ranks();
-  const std::int64_t all = data.test_examples(), batches = (all + examples - 1) / examples;
+  const std::vector<TestPart> parts = data.test_parts();
+  const std::vector<TestBatch> all = test_batches(parts, examples);
   // Neighbouring batches are of one rank, so that what ranks found is in order.
-  const std::int64_t end = batches * (ranks.rank() + 1) / ranks.size();
+  const std::int64_t batches = std::ssize(all), end = batches * (ranks.rank() + 1) / ranks.size();
   for (std::int64_t i = batches * ranks.rank() / ranks.size(); i < end; ++i) {
-    const std::int64_t first = i * examples;
-    data.make_test_batch(first, std::min<std::int64_t>(examples, all - first), batch);
+    const auto [first, count, part] = all[static_cast<std::size_t>(i)];
+    data.make_test_batch(first, count, batch);
     results.push_back(program.evaluate(memory, buffers, batch, data.has_scores() ? &more : nullptr));
     if (data.has_scores()) outputs.insert(outputs.end(), more.begin(), more.end());
-    if (progress) progress(std::min(all, first + examples), all);
+    if (progress) progress(first + count, data.test_examples());
   }
   ranks.now_in(memory.last_step(), "test");
-  for (const BatchResult& result : ranks.all_of<BatchResult>(results)) tested.meter += result;
+  std::vector<Meter> of_parts(parts.size());
+  std::size_t at = 0;
+  for (const BatchResult& result : ranks.all_of<BatchResult>(results)) {
+    tested.meter += result;
+    of_parts[all[at++].part] += result;
+  }
+  const auto has_some = [](const TestPart& part) { return part.examples > 0; };
+  const bool are_several = std::ranges::count_if(parts, has_some) > 1;
+  for (std::size_t i = 0; are_several && i < parts.size(); ++i) {
+    if (has_some(parts[i])) tested.losses.emplace_back(parts[i].name, of_parts[i].loss());
+  }
   if (data.has_scores()) outputs = ranks.all_of<float>(outputs);
   if (data.has_scores()) tested.scores = data.score(outputs);
   return tested;
@@ -81,7 +114,7 @@ EvalResult evaluate(const Setup& setup, const Model& model, const std::string& c
   Tested tested = run_test(*program, memory, buffers, *data, examples, progress);
   setup.task->add_scores({config, model, memory, *device}, false, progress, tested.scores);
   return {tested.meter.loss(), tested.meter.accuracy(), data->test_items(), data->unit(),
-          checkpoint,          tested.scores,           !data->has_scores()};
+          checkpoint,          tested.scores,           tested.losses,      !data->has_scores()};
 }
 
 }  // namespace lpmm

@@ -14,6 +14,7 @@ namespace lpmm {
 struct Tested {
   Meter meter;
   DataSource::Scores scores;  // the set's other scores
+  DataSource::Scores losses;  // of each file of several (DataSource::test_parts)
 };
 // All test examples, so many at a time. The ranks of the memory share them and all get the same.
 Tested run_test(Program& program, const ModelMemory& memory, const Buffers& buffers, const DataSource& data,
@@ -23,7 +24,7 @@ struct EvalResult {
   std::int64_t items = 0;  // images or tokens, as `unit` says
   std::string unit;
   std::string checkpoint;
-  DataSource::Scores scores;
+  DataSource::Scores scores, losses;
   bool has_accuracy = true;  // else the scores say it
 };
 // The same of a checkpoint, with memory for the parameters alone and all scores that there are. `progress`

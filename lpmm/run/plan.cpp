@@ -112,6 +112,7 @@ std::array<std::string, kMemoryParts> memory_parts() {
   parts[kRoles] = "exempt";
   parts[kRoles + 1] = "peaks";
   parts[kRoles + 2] = "buffers";
+  parts[kRoles + 3] = kAverageName;
   return parts;
 }
 
@@ -122,6 +123,7 @@ nlohmann::ordered_json model_memory_json(const Ledger& ledger) {
   j[parts[kRoles]] = ledger.exempt;
   j[parts[kRoles + 1]] = ledger.peaks;
   j[parts[kRoles + 2]] = ledger.buffers;
+  j[parts[kRoles + 3]] = ledger.averages;
   j["total"] = ledger.model_memory();
   return j;
 }

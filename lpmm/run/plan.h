@@ -44,8 +44,8 @@ void check_memory(const Plan& plan, std::int64_t available);
 // The same of this machine, which so many ranks share, and of the device, which is opened.
 void check_memory(const Plan& plan, Device& device, int ranks = 1);
 
-// The parts of model memory as records name them: every role, "exempt", "peaks", "buffers".
-inline constexpr std::size_t kMemoryParts = kRoles + 3;
+// The parts of model memory as records name them: every role, "exempt", "peaks", "buffers", "average".
+inline constexpr std::size_t kMemoryParts = kRoles + 4;
 std::array<std::string, kMemoryParts> memory_parts();
 // All of them and "total", in bytes.
 nlohmann::ordered_json model_memory_json(const Ledger& ledger);

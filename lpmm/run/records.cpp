@@ -73,9 +73,22 @@ Json system_record(std::int64_t from_step, const Device& device, std::int64_t rs
   return record;
 }
 
-Json ledger_record(const Plan& plan, const ModelMemory& memory) {
+Json mixture_json(std::span<const MixtureShare> shares) {
+  Json all = Json::array();
+  for (const MixtureShare& s : shares) {
+    all.push_back({{"path", s.name},
+                   {"weight", s.weight},
+                   {"sequences", s.sequences},
+                   {"taken_per_epoch", s.taken},
+                   {"test_sequences", s.tests}});
+  }
+  return all;
+}
+
+Json ledger_record(const Plan& plan, const ModelMemory& memory, const DataSize& size) {
   Json record = {{"type", "ledger"}};
   record.update(plan_json(plan));
+  if (!size.mixture.empty()) record["mixture"] = mixture_json(size.mixture);
   record["tensors"] = Json::array();
   for (int i = 0; i < memory.tensors(); ++i) {
     const TensorInfo& info = memory.info(i);
@@ -93,6 +106,11 @@ Json ledger_record(const Plan& plan, const ModelMemory& memory) {
       if (!v) continue;
       row["specs"][std::string(to_string(role))] = to_string(v->codec);
       bytes += code_bytes(v->codec.format, v->elements) + step_bytes(v->codec, v->elements);
+    }
+    if (const auto average = plan_average(memory.policy(), memory.optimizer(), info)) {
+      row["specs"][std::string(kAverageName)] = to_string(average->codec);
+      bytes +=
+          code_bytes(average->codec.format, info.elements()) + step_bytes(average->codec, info.elements());
     }
     row["bytes"] = bytes;
     record["tensors"].push_back(std::move(row));
@@ -145,6 +163,7 @@ Json eval_record(const RunProgress& state, std::int64_t epoch, double seconds) {
                  {"accuracy", state.test->accuracy()},
                  {"seconds", seconds}};
   for (const auto& [name, value] : state.scores) record["scores"][name] = value;
+  for (const auto& [name, value] : state.losses) record["losses"][name] = value;
   return record;
 }
 
@@ -152,6 +171,7 @@ std::string test_text(const RunProgress& state, std::int64_t epoch) {
   std::string said = fmt::format("epoch {:>3}  train loss {:.4f}  test loss {:.4f}", epoch + 1,
                                  state.epoch.loss(), state.test->loss());
   for (const auto& [name, value] : state.scores) said += "  " + score_text(name, value);
+  for (const auto& [name, value] : state.losses) said += fmt::format("  {} {:.4f}", name, value);
   if (state.scores.empty()) said += fmt::format("  test accuracy {:.2f} %", 100 * state.test->accuracy());
   return said;
 }

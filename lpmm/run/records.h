@@ -17,8 +17,10 @@ Json config_record(const RunConfig& config);
 // The machine; `init` is the checkpoint whose parameters the run starts from, or empty.
 Json system_record(std::int64_t from_step, const Device& device, std::int64_t rss_at_start,
                    const std::string& init);
-// The plan, and how each tensor is stored.
-Json ledger_record(const Plan& plan, const ModelMemory& memory);
+// What each file of a mixture brings.
+Json mixture_json(std::span<const MixtureShare> shares);
+// The plan, how each tensor is stored, and what a mixture takes of its files.
+Json ledger_record(const Plan& plan, const ModelMemory& memory, const DataSize& size);
 // Counts per role of all tensors together, and of each one (`per_tensor`).
 Json underflow_record(std::int64_t step, const ModelMemory& memory, std::span<const TensorStats> stats,
                       bool per_tensor);

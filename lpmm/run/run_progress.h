@@ -59,6 +59,7 @@ struct RunProgress {
   RoleArray<std::int64_t> increments = {}, underflows = {};
   std::optional<Meter> test;  // the last evaluation
   DataSource::Scores scores;  // the other scores of it
+  DataSource::Scores losses;  // of each file of several; not kept in checkpoints
   BestTest best;              // kept up where tracks_best() says so
   double train_seconds = 0;
   std::int64_t items = 0;  // images or tokens trained on

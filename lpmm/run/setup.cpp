@@ -37,6 +37,17 @@ RunConfig without_data(RunConfig config) {
                     "data.set = {}, which is {} here",
                     kConversationSet, config.data.set));
   }
+  if (!config.data.text.mixture.empty() && (!row.continues || !config.data.text.path.empty())) {
+    throw UsageError(row.continues
+                         ? "data.mixture names the files to train on in place of data.path: give one "
+                           "of the two"
+                         : fmt::format("data.mixture is for data.set = text and {}, which is {} here",
+                                       kConversationSet, config.data.set));
+  }
+  if (config.data.text.streams && !row.continues) {
+    throw UsageError(fmt::format("data.stream is for data.set = text and {}, which is {} here",
+                                 kConversationSet, config.data.set));
+  }
   if (row.choose_set != nullptr) row.choose_set(config);
   if (!row.has_tokens) return config;
   config.model = complete(config.model);
@@ -182,6 +193,13 @@ void check_trained(const Setup& setup, const Model& model) {
     throw UsageError(
         fmt::format("data.last_batch = keep: {} normalizes by the statistics of each batch, and the last one "
                     "of an epoch is filled up: leave it out (drop), or where the model has "
+                    "model.frozen_statistics set that",
+                    config.model.name));
+  }
+  if (config.policy.average > 0 && !model.buffers().empty() && !is_frozen) {
+    throw UsageError(
+        fmt::format("train.average: {} normalizes by statistics of its batches, which are those of the last "
+                    "weights and no others: set train.average = 0, or where the model has "
                     "model.frozen_statistics set that",
                     config.model.name));
   }

@@ -30,27 +30,24 @@ struct StoredWeights::State {
 
 namespace {
 
-// Null: the file has no such role of it.
-const std::string* spec_of(const CheckpointTensor& tensor, Role role) {
-  const auto found = std::find_if(tensor.specs.begin(), tensor.specs.end(),
-                                  [&](const auto& spec) { return spec.first == to_string(role); });
-  return found == tensor.specs.end() ? nullptr : &found->second;
-}
-
-// One role of a tensor of the file, read whole.
+// What is stored of a tensor as a role or as the average, read whole.
 struct StoredRole {
   DeviceMemory codes;
   std::vector<std::uint16_t> steps;
   kernels::RoleView view;
 
-  StoredRole(const SafetensorsFile& file, const CheckpointTensor& t, Role role, PackedDevice& device) {
-    const Spec codec = fit_spec(parse_spec(*spec_of(t, role)), TensorInfo{t.name, t.shape}.traits());
+  // Nothing for a role: the average.
+  StoredRole(const SafetensorsFile& file, const CheckpointTensor& t, std::optional<Role> role,
+             PackedDevice& device) {
+    const std::string& spec = *spec_of(t, role ? to_string(*role) : kAverageName);
+    const Spec codec = fit_spec(parse_spec(spec), TensorInfo{t.name, t.shape}.traits());
     const std::int64_t elements = TensorInfo{t.name, t.shape}.elements();
     codes = allocate(device, code_bytes(codec.format, elements), fmt::format("tensor {}", t.name),
                      "a machine with more");
     steps.resize(static_cast<std::size_t>(step_bytes(codec, elements) / 2));
     view = {codec, reinterpret_cast<std::uint8_t*>(codes.get()), steps.data(), elements};
-    for (const StoredPart& part : role_parts(t.name, t.shape, role, view)) {
+    for (const StoredPart& part :
+         role ? role_parts(t.name, t.shape, *role, view) : average_parts(t.name, t.shape, view)) {
       file.read(*file.find(part.name), 0, part.bytes);
     }
   }
@@ -58,11 +55,13 @@ struct StoredRole {
 
 }  // namespace
 
-StoredWeights::StoredWeights(const std::string& path, std::string type)
+StoredWeights::StoredWeights(const std::string& path, std::string type, bool averages)
     : path_(path),
       type_(std::move(type)),
+      averages_(averages),
       state_(std::make_unique<State>(path)),
       info_(info_of(state_->opened, path)) {
+  if (averages) check_averages(info_, path);
   std::set<std::string> names;
   for (const CheckpointTensor& t : info_.tensors) {
     const std::string role = t.specs.empty() ? "" : t.specs.front().first;
@@ -112,9 +111,11 @@ void StoredWeights::read(const CheckpointTensor& t, PackedDevice& device, const 
     }
     return;
   }
-  const StoredRole parameter(file, t, Role::kParameter, device);
+  const bool is_average = averages_ && spec_of(t, kAverageName) != nullptr;
+  const StoredRole parameter(file, t, is_average ? std::nullopt : std::optional(Role::kParameter), device);
   std::optional<StoredRole> compensation;
-  if (spec_of(t, Role::kCompensation) != nullptr) compensation.emplace(file, t, Role::kCompensation, device);
+  if (!is_average && spec_of(t, to_string(Role::kCompensation)) != nullptr)
+    compensation.emplace(file, t, Role::kCompensation, device);
   std::vector<float> rest(compensation ? values.size() : 0);
   for (std::int64_t at = 0; at < elements; at += kPanel) {
     const std::int64_t n = std::min(kPanel, elements - at);
@@ -313,8 +314,8 @@ void load_buffers(const StoredWeights& weights, Buffers& buffers) {
 }
 
 void export_checkpoint(const std::string& path, const std::string& output, ValueType type,
-                       PackedDevice& device) {
-  const StoredWeights weights(path);
+                       PackedDevice& device, bool averages) {
+  const StoredWeights weights(path, {}, averages);
   std::vector<SafetensorsSource> sources;
   for (const CheckpointTensor& t : weights.tensors()) {
     const bool bf16 =

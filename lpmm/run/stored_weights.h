@@ -23,8 +23,9 @@ namespace lpmm {
 // not go on with its run.
 class StoredWeights : public WeightSource {
  public:
-  // Checks the files as load_checkpoint does. `type`: PublishedFacts::type.
-  explicit StoredWeights(const std::string& path, std::string type = {});
+  // Checks the files as load_checkpoint does. `type`: PublishedFacts::type. With `averages`, of tensors that
+  // have one the average of their weights in place of the last ones; throws as check_averages().
+  explicit StoredWeights(const std::string& path, std::string type = {}, bool averages = false);
   ~StoredWeights() override;
   const std::string& path() const override { return path_; }
   const std::string& model() const { return info_.model; }
@@ -40,6 +41,7 @@ class StoredWeights : public WeightSource {
  private:
   struct State;
   std::string path_, type_;
+  bool averages_;
   std::unique_ptr<State> state_;
   CheckpointInfo info_;
 };
@@ -92,6 +94,6 @@ void load_buffers(const StoredWeights& weights, Buffers& buffers);
 // Writes parameters and buffers as plain fp32 or bf16 safetensors with the tensors' own names and shapes,
 // decoding panel by panel. The file appears whole or not at all.
 void export_checkpoint(const std::string& path, const std::string& output, ValueType type,
-                       PackedDevice& device);
+                       PackedDevice& device, bool averages = false);
 
 }  // namespace lpmm

@@ -154,7 +154,7 @@ void Run::start(bool config_changed) {
                             ranks_.size() > 1 ? fmt::format(" in each of {} processes", ranks_.size()) : ""));
   if (write_config) write(config_record(config_));
   write(system_record(state_.step, device_, setup_.rss_at_start, init));
-  if (checkpoint.empty()) write(ledger_record(plan_, memory_));
+  if (checkpoint.empty()) write(ledger_record(plan_, memory_, setup_.size));
   if (log_) watch_.emplace(config_, memory_, folder_.root.string(), state_.watch, state_.step);
   std::vector<std::string> warnings = storage_warnings(config_.policy, config_.optimizer, model_.tensors());
   warnings.push_back(underflow_warning(expect_lost_updates(memory_, peak_rate(config_.optimizer)), true));
@@ -313,7 +313,7 @@ void Run::test() {
                                                             progress_.share_of("translating"), tested.scores);
   if (!why_not.empty()) progress_.warn(why_not);
   state_.test = tested.meter;
-  state_.scores = tested.scores;
+  state_.scores = tested.scores, state_.losses = tested.losses;
   write(eval_record(state_, epoch(), seconds_since(started)));
   progress_.say(test_text(state_, epoch()));
   if (tracks_best(config_)) judge(state_.test->loss());

@@ -25,7 +25,7 @@ struct EvalArguments {
   std::string path, config;
   DataRequest request;
   int threads = 0;
-  bool json = false;
+  bool average = false, json = false;
 };
 
 // Throws UsageError where a file of the same name holds other data by now, or from this folder.
@@ -48,6 +48,7 @@ int run_eval(const EvalArguments& o) {
   const TaskRow& task = task_of(config.model);
   name_data(request, config);
   config.optimizer.frozen = true;
+  if (o.average) take_averages(config.policy, checkpoint);
   auto tokenizer = saved_tokenizer(checkpoint, config);
   if (task.tests_own_part && tokenizer == nullptr) throw no_tokenizer(checkpoint);
   Progress progress(o.json);
@@ -67,6 +68,7 @@ int run_eval(const EvalArguments& o) {
   answer["checkpoint"] = result.checkpoint;
   answer[result.unit] = result.items;
   for (const auto& [name, value] : result.scores) answer[name] = value;
+  for (const auto& [name, value] : result.losses) answer["losses"][name] = value;
   if (task.is_judged_by_loss) {
     answer["loss"] = result.loss;
     answer["perplexity"] = std::exp(result.loss);
@@ -104,6 +106,7 @@ void add_eval_command(CLI::App& program, Action& action) {
       ->type_name("SET");
   command->add_flag("--test", o->request.tests_last,
                     "sentences, pairs: the test file, not dev, where its answers are public");
+  add_average_option(*command, o->average);
   add_threads_option(*command, o->threads);
   command->add_flag(
       "--json", o->json,

@@ -29,7 +29,7 @@ namespace {
 struct ExportArguments {
   std::string path, output, type;
   int threads = 0;
-  bool hugging_face = false, gguf = false, overwrite = false, json = false;
+  bool hugging_face = false, gguf = false, average = false, overwrite = false, json = false;
 };
 
 // The name by which a file of this kind is found beside a model, whatever the run called it.
@@ -107,7 +107,7 @@ ExportedRun exported_run(const std::string& checkpoint) {
 
 int export_hugging_face(const ExportArguments& o, const std::string& path, Device& device) {
   const auto [config, published] = exported_run(path);
-  const StoredWeights weights(path, o.type);
+  const StoredWeights weights(path, o.type, o.average);
   if (std::error_code none; fs::equivalent(o.output, model_files_of(path), none)) {
     throw UsageError(
         fmt::format("{}: is where the run keeps its files; name another folder (--out)", o.output));
@@ -133,7 +133,7 @@ int export_gguf(const ExportArguments& o, const std::string& path, Device& devic
                            : o.type == "fp16" ? "f16"
                                               : o.type;
   const ExportedRun run = exported_run(path);
-  const StoredWeights weights(path);
+  const StoredWeights weights(path, {}, o.average);
   const std::string left_out =
       write_gguf_model(weights, run.published, run.config.model, *find_gguf_type(name), o.output, device,
                        [&](const std::string& folder) {
@@ -157,7 +157,7 @@ int run_export(const ExportArguments& o) {
   if (o.hugging_face) return export_hugging_face(o, path, device);
   if (o.type == "fp16") throw UsageError("--type fp16 is for --hf and --gguf; plain files are fp32 or bf16");
   const std::string type = o.type.empty() ? "fp32" : o.type;
-  export_checkpoint(path, o.output, type == "bf16" ? ValueType::kBf16 : ValueType::kFp32, device);
+  export_checkpoint(path, o.output, type == "bf16" ? ValueType::kBf16 : ValueType::kFp32, device, o.average);
   const SafetensorsFile file(o.output);
   print_answer({{"checkpoint", path},
                 {"output", o.output},
@@ -193,6 +193,7 @@ void add_export_command(CLI::App& program, Action& action) {
           "as llama.cpp and Ollama read it: one file with weights, tokenizer and template of dialogues, "
           "and FILE.Modelfile beside it")
       ->excludes(hugging_face);
+  add_average_option(*command, o->average);
   add_overwrite_option(*command, o->overwrite);
   add_threads_option(*command, o->threads);
   command->add_flag("--json", o->json, "print one JSON object");

@@ -23,7 +23,7 @@ std::string config_beside(const std::string& checkpoint) {
 }
 
 RunConfig evaluated_config(const std::string& checkpoint, const TaskRow& task,
-                           const std::vector<std::string>& settings) {
+                           const std::vector<std::string>& settings, bool averages) {
   RunConfig config = load_config(config_beside(checkpoint), with_families({.settings = settings}));
   const TaskRow& own = task_of(config.model);
   if (&own != &task) {
@@ -31,7 +31,13 @@ RunConfig evaluated_config(const std::string& checkpoint, const TaskRow& task,
                                  config.model.name, own.reads, task.reads));
   }
   config.optimizer.frozen = true;
+  if (averages) take_averages(config.policy, checkpoint);
   return config;
+}
+
+void add_average_option(CLI::App& command, bool& averages) {
+  command.add_flag("--average", averages,
+                   "take the average of the weights that train.average kept, in place of the last weights");
 }
 
 RunError no_tokenizer(const std::string& checkpoint) {
@@ -39,9 +45,9 @@ RunError no_tokenizer(const std::string& checkpoint) {
       fmt::format("{}/state.json: has no tokenizer, so this model reads ids but no text", checkpoint));
 }
 
-LoadedModel::LoadedModel(const std::string& path, int threads, const TaskRow& task)
+LoadedModel::LoadedModel(const std::string& path, int threads, const TaskRow& task, bool averages)
     : checkpoint(find_checkpoint(path)),
-      config(evaluated_config(checkpoint, task)),
+      config(evaluated_config(checkpoint, task, {}, averages)),
       device(threads),
       model(make_model(config.model)),
       memory(model->tensors(), config.policy, config.optimizer, config.train.seed, config.train.microbatches,

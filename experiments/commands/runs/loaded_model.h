@@ -1,8 +1,10 @@
 // A trained language model as commands take it from a checkpoint.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "kernels/cpu.h"
 #include "lpmm/base/error.h"
@@ -19,8 +21,11 @@ std::string config_beside(const std::string& checkpoint);
 
 // The same as a configuration that trains nothing, for a model that reads `task`. Throws UsageError for
 // another.
+// `averages`: its parameters are the averages that the checkpoint has (take_averages).
 RunConfig evaluated_config(const std::string& checkpoint, const TaskRow& task,
-                           const std::vector<std::string>& settings = {});
+                           const std::vector<std::string>& settings = {}, bool averages = false);
+// Adds --average.
+void add_average_option(CLI::App& command, bool& averages);
 
 // The error for a text model whose checkpoint holds no tokenizer.
 RunError no_tokenizer(const std::string& checkpoint);
@@ -31,7 +36,7 @@ inline constexpr const char* kOwnTokenizer = "lpmm_tokenizer.json";
 struct LoadedModel {
   // find_checkpoint takes `path`. Memory is taken for the parameters alone. Throws UsageError for a model
   // that reads something else.
-  LoadedModel(const std::string& path, int threads, const TaskRow& task = kTextTask);
+  LoadedModel(const std::string& path, int threads, const TaskRow& task = kTextTask, bool averages = false);
 
   std::string checkpoint;
   RunConfig config;

@@ -18,12 +18,12 @@ struct SampleArguments {
   std::string path, prompt = "\n";
   WriteOptions write;
   int threads = 0;
-  bool json = false;
+  bool average = false, json = false;
 };
 
 int run_sample(const SampleArguments& o) {
   check_sampling(o.write.sampling);
-  TextWriter writer(o.path, o.threads, kWholeContext);
+  TextWriter writer(o.path, o.threads, kWholeContext, o.average);
   std::vector<std::int32_t> ids = writer.tokenizer().before_text();
   const std::vector<std::int32_t> prompt = writer.tokenizer().encode(o.prompt);
   ids.insert(ids.end(), prompt.begin(), prompt.end());
@@ -65,6 +65,7 @@ void add_sample_command(CLI::App& program, Action& action) {
       ->check(CLI::Range(1, 100000000).description(""))
       ->capture_default_str();
   add_sampling_options(*command, o->write);
+  add_average_option(*command, o->average);
   add_threads_option(*command, o->threads);
   command->add_flag("--json", o->json, "print one JSON object at the end: checkpoint, prompt, text, ids");
   command->footer(

@@ -17,6 +17,7 @@
 #include "lpmm/data/tokenizers/sentence_piece/sentence_piece.h"
 #include "lpmm/data/tokens.h"
 #include "lpmm/files/files.h"
+#include "lpmm/files/mapped_file.h"
 
 namespace lpmm {
 namespace {
@@ -29,20 +30,27 @@ struct TokenizeArguments {
 };
 
 int run_tokenize(const TokenizeArguments& o) {
-  constexpr std::uint64_t kLongestText = std::uint64_t{1} << 36;
   if (!o.output.ends_with(".tokens")) {
     throw UsageError(fmt::format("{}: the name of a token file ends in .tokens", o.output));
   }
   check_overwrite(o.output, o.overwrite);
   check_tokenizer(o.text);
-  const std::string text = read_text(o.input, kLongestText);
+  const MappedFile map(o.input);
+  const std::string_view text(reinterpret_cast<const char*>(map.bytes().data()), map.bytes().size());
+  refuse_stand_in(o.input, text.substr(0, 512));
   Progress progress(o.json);
   std::unique_ptr<Tokenizer> tokenizer;
   std::int64_t count = 0;
   try {
     tokenizer = make_text_tokenizer(o.text, text);
+    const ProgressCall encoding =
+        progress.share_of(fmt::format("encoding {}", format_bytes(std::ssize(text))));
     count = write_tokens(o.output, *tokenizer, text,
-                         progress.share_of(fmt::format("encoding {}", format_bytes(std::ssize(text)))));
+                         [&, before = std::size_t{0}](std::int64_t done, std::int64_t all) mutable {
+                           map.forget(text.data() + before, static_cast<std::size_t>(done) - before);
+                           before = static_cast<std::size_t>(done);
+                           if (encoding) encoding(done, all);
+                         });
   } catch (const UsageError& e) {
     throw UsageError(fmt::format("{}: {}", o.input, e.what()));
   }

@@ -16,6 +16,7 @@
 #include "lpmm/program/family.h"
 #include "lpmm/run/advice.h"
 #include "lpmm/run/checkpoint.h"
+#include "lpmm/run/records.h"
 #include "lpmm/run/setup.h"
 
 namespace lpmm {
@@ -45,6 +46,7 @@ void print_plan(const Plan& plan, const Plan& fp32, const Policy& policy) {
     const bool is_kept = a.role_bytes(role) > 0 || b.role_bytes(role) > 0;
     if (is_kept) print_row(std::string(to_string(role)), a.role_bytes(role), b.role_bytes(role));
   }
+  if (a.averages + b.averages > 0) print_row("average", a.averages, b.averages);
   print_row("exempt (fp32)", a.exempt, b.exempt);
   if (a.peaks > 0) print_row("peaks", a.peaks, b.peaks);
   print_row("buffers", a.buffers, b.buffers);
@@ -125,6 +127,7 @@ int run_plan(const PlanArguments& o) {
       storage_warnings(setup.config.policy, setup.config.optimizer, model->tensors());
   if (o.json) {
     nlohmann::ordered_json answer = plan_json(plan);
+    if (!setup.size.mixture.empty()) answer["mixture"] = mixture_json(setup.size.mixture);
     if (setup.size.learnt_tokens > 0) answer["learnt_tokens_per_epoch"] = setup.size.learnt_tokens;
     answer["warnings"] = warnings;
     print_answer(answer, true);

@@ -29,7 +29,7 @@ struct ChatArguments {
   WriteOptions write{.tokens = 1024};
   std::optional<std::int64_t> context;
   int threads = 0;
-  bool json = false;
+  bool average = false, json = false;
 };
 
 class Conversing {
@@ -210,7 +210,7 @@ int run_chat(const ChatArguments& o) {
   check_sampling(o.write.sampling);
   const bool is_terminal = o.file.empty() && isatty(STDIN_FILENO) != 0;
   if (o.json && is_terminal) throw UsageError("--json is for questions from --file or standard input");
-  TextWriter writer(o.path, o.threads, o.context);
+  TextWriter writer(o.path, o.threads, o.context, o.average);
   const std::optional<ChatFormat> format = chat_format_of(writer, o.chat_template);
   if (!format) {
     throw UsageError(
@@ -248,6 +248,7 @@ void add_chat_command(CLI::App& program, Action& action) {
       ->capture_default_str();
   add_context_option(*command, o->context);
   add_sampling_options(*command, o->write);
+  add_average_option(*command, o->average);
   add_threads_option(*command, o->threads);
   command->add_flag("--json", o->json, "print one JSON object at the end: the messages");
   command->footer(

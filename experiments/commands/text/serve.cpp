@@ -27,6 +27,7 @@ constexpr const char* kTokenVariable = "LPMM_SERVE_TOKEN";
 struct ServeArguments {
   std::string path, chat_template, host = "127.0.0.1", name, token_file;
   int port = 8000, threads = 0;
+  bool average = false;
   std::optional<std::int64_t> context;
   std::int64_t tokens = 4096, body_bytes = 4 << 20, clients = 64, waiting = 32, seconds = 600,
                client_seconds = 20;
@@ -56,7 +57,7 @@ int run_serve(const ServeArguments& o) {
   const std::string token = token_of(o);
   Server server(o.host, o.port);  // first: a port in use is told before a model is read
   const InterruptGuard guard;
-  TextWriter writer(o.path, o.threads, o.context);
+  TextWriter writer(o.path, o.threads, o.context, o.average);
   const std::optional<ChatFormat> format = chat_format_of(writer, o.chat_template);
   const Served served{o.name.empty() ? name_of_run(o.path) : o.name, writer, format ? &*format : nullptr,
                       std::min(o.tokens, writer.context())};
@@ -116,6 +117,7 @@ void add_serve_command(CLI::App& program, Action& action) {
   count("--seconds", o->seconds, 1000000, "from a request to the end of its answer");
   count("--client-seconds", o->client_seconds, 1000000,
         "in which a client must send a request, or take its answer");
+  add_average_option(*command, o->average);
   add_threads_option(*command, o->threads);
   command->footer(
       R"(A server for clients of OpenAI's API. POST /v1/completions: prompt (texts or ids), max_tokens,

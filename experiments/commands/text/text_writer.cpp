@@ -18,8 +18,10 @@ constexpr std::size_t kReadPiece = 128;
 
 }  // namespace
 
-TextWriter::TextWriter(const std::string& path, int threads, std::optional<std::int64_t> context)
-    : loaded_(path, threads), context_(complete(loaded_.config.model).integer(kContext)) {
+TextWriter::TextWriter(const std::string& path, int threads, std::optional<std::int64_t> context,
+                       bool averages)
+    : loaded_(path, threads, kTextTask, averages),
+      context_(complete(loaded_.config.model).integer(kContext)) {
   const std::int64_t wanted = context.value_or(std::min(context_, kUsualContext));
   if (wanted > context_) {
     throw UsageError(fmt::format("a context of {} tokens: this model has {}", wanted, context_));

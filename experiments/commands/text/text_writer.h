@@ -52,7 +52,8 @@ class TextWriter {
   using GoesOn = std::function<bool()>;
 
   // `context`: positions to keep; kWholeContext: as many as the model has. Throws UsageError for more.
-  TextWriter(const std::string& path, int threads, std::optional<std::int64_t> context);
+  // `averages`: of the weights that train.average kept, not the last ones.
+  TextWriter(const std::string& path, int threads, std::optional<std::int64_t> context, bool averages);
 
   LoadedModel& loaded() { return loaded_; }
   const Tokenizer& tokenizer() { return loaded_.tokenizer(); }

@@ -437,7 +437,7 @@ UpdateJob<RuleType> make_update(const RuleType& rule, const UpdateArgs& args, bo
   }
   if (job.place[Role::kCompensation] >= 0) job.late = job.place[Role::kCompensation];
   const RoleView& accumulator = roles[Role::kAccumulator];
-  if (is_packed(accumulator.codec.format)) {
+  if (is_packed(accumulator.codec.format) && !args.keeps_gradient) {
     job.cleared_steps = accumulator.steps;
     job.cleared_block = accumulator.codec.block;
   }

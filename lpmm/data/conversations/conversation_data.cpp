@@ -11,13 +11,9 @@
 namespace lpmm {
 namespace {
 
-// Moves a share of the documents, drawn, out of `train`; both parts keep their order.
+// Moves that share of the documents out of `train`; both parts keep their order.
 std::vector<Document> take_share(std::vector<Document>& train, double share) {
-  const std::int64_t count = std::ssize(train);
-  const auto taken = static_cast<std::int64_t>(std::llround(static_cast<double>(count) * share));
-  std::vector<bool> is_taken(train.size());
-  for (std::int64_t i = 0; i < taken; ++i)
-    is_taken[static_cast<std::size_t>(drawn_order(1, 0, count, i))] = true;
+  const std::vector<bool> is_taken = drawn_share(std::ssize(train), share);
   std::vector<Document> rest, test;
   for (std::size_t i = 0; i < train.size(); ++i) (is_taken[i] ? test : rest).push_back(std::move(train[i]));
   train = std::move(rest);
@@ -33,13 +29,6 @@ std::int64_t bytes_of(const std::vector<Document>& documents) {
   return bytes;
 }
 
-void begin(Batch& batch) {  // keeps the room
-  batch.count = batch.step_labels = 0;
-  batch.tokens.clear();
-  batch.labels.clear();
-  batch.starts.clear();
-}
-
 std::string packed(const char* what, const PackedDocuments& part, int length) {
   const PackingCounts& c = part.counts();
   return fmt::format("{} documents {}: {} tokens, {} of them learnt, in {} sequences of {} ({:.1f} % filled)",
@@ -47,6 +36,14 @@ std::string packed(const char* what, const PackedDocuments& part, int length) {
 }
 
 }  // namespace
+
+std::vector<bool> drawn_share(std::int64_t count, double share) {
+  const auto taken = static_cast<std::int64_t>(std::llround(static_cast<double>(count) * share));
+  std::vector<bool> is_taken(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < taken; ++i)
+    is_taken[static_cast<std::size_t>(drawn_order(1, 0, count, i))] = true;
+  return is_taken;
+}
 
 ConversationData::ConversationData(std::string name, std::vector<Document> train, std::vector<Document> test,
                                    double share, int length, TooLong too_long)
@@ -58,6 +55,21 @@ ConversationData::ConversationData(std::string name, std::vector<Document> train
   train_ = PackedDocuments(train, length, too_long);
   test_ = PackedDocuments(test, length, too_long);
   loading_bytes_ += bytes();
+  check(wants_train, wants_test);
+}
+
+ConversationData::ConversationData(std::string name, PackedDocuments train, PackedDocuments test, int length,
+                                   TooLong too_long, std::uint32_t checksum)
+    : name_(std::move(name)),
+      length_(length),
+      too_long_(too_long),
+      train_(std::move(train)),
+      test_(std::move(test)),
+      checksum_(checksum) {
+  check(train_.counts().documents > 0, test_.counts().documents > 0);
+}
+
+void ConversationData::check(bool wants_train, bool wants_test) const {
   const bool trains = train_.sequences() > 0 || !wants_train, tests = test_.sequences() > 0 || !wants_test;
   if (trains && tests) return;
   const PackingCounts& c = (trains ? test_ : train_).counts();
@@ -65,25 +77,17 @@ ConversationData::ConversationData(std::string name, std::vector<Document> train
       "{}: of {} documents to {} nothing is learnt: {} are longer than data.length = {} tokens, of {} no "
       "token "
       "counts; give more of them, a longer data.length, data.loss = \"all\" or another data.validation_share",
-      name_, c.documents, trains ? "test on" : "train on", c.too_long, length, c.unlearnt));
+      name_, c.documents, trains ? "test on" : "train on", c.too_long, length_, c.unlearnt));
 }
 
-void ConversationData::make_batch(const BatchPlan& plan, std::int64_t epoch, std::int64_t index,
-                                  int microbatch, Batch& out) const {
-  const std::int64_t count = plan.examples(), all = train_examples();
-  begin(out);
-  for (std::int64_t i = 0; i < plan.batch; ++i) {
-    const std::int64_t place = index * plan.batch + i;
-    const bool counts = place < all;  // else the epoch ends within the batch, which is filled up
-    const std::int64_t sequence = drawn_order(plan.seed, epoch, all, std::min(place, all - 1));
-    if (counts) out.step_labels += train_.learnt(sequence);
-    if (i / count == microbatch) train_.append(sequence, out, counts);
-  }
+void ConversationData::append(std::uint64_t seed, std::int64_t epoch, std::int64_t place, bool counts,
+                              Batch& out) const {
+  const std::int64_t all = train_examples();
+  train_.append(drawn_order(seed, epoch, all, std::min(place, all - 1)), out, counts);
 }
 
-void ConversationData::make_test_batch(std::int64_t first, std::int64_t count, Batch& out) const {
-  begin(out);
-  for (std::int64_t i = first; i < first + count; ++i) test_.append(i, out);
+std::int64_t ConversationData::counted(std::uint64_t seed, std::int64_t epoch, std::int64_t place) const {
+  return train_.learnt(drawn_order(seed, epoch, train_examples(), place));
 }
 
 std::string ConversationData::summary() const {

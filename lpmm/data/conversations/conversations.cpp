@@ -131,6 +131,18 @@ class Reader {
 ReadConversations read_conversations(const std::string& path, const Tokenizer& tokenizer,
                                      const chat::Template* chat_template, const ConversationOptions& options,
                                      const ProgressCall& progress) {
+  std::vector<Document> documents;
+  ReadConversations all = read_conversations(
+      path, tokenizer, chat_template, options, [&](Document one) { documents.push_back(std::move(one)); },
+      progress);
+  all.documents = std::move(documents);
+  return all;
+}
+
+ReadConversations read_conversations(const std::string& path, const Tokenizer& tokenizer,
+                                     const chat::Template* chat_template, const ConversationOptions& options,
+                                     const std::function<void(Document)>& take,
+                                     const ProgressCall& progress) {
   ReadConversations all;
   Reader(tokenizer, chat_template, options).read(path, 0, all, [&](ShownConversation one) {
     const auto learnt = std::ranges::count(one.document.learnt, 1);
@@ -140,7 +152,7 @@ ReadConversations read_conversations(const std::string& path, const Tokenizer& t
     }
     all.learnt += learnt;
     all.tokens += std::ssize(one.document.ids);
-    all.documents.push_back(std::move(one.document));
+    take(std::move(one.document));
     if (progress) progress(all.read, 0);
     return true;
   });

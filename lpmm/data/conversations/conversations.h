@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,10 @@ struct ShownConversation {
 ReadConversations read_conversations(const std::string& path, const Tokenizer& tokenizer,
                                      const chat::Template* chat_template, const ConversationOptions& options,
                                      const ProgressCall& progress = {});
+// The same, but hands each document over and keeps none.
+ReadConversations read_conversations(const std::string& path, const Tokenizer& tokenizer,
+                                     const chat::Template* chat_template, const ConversationOptions& options,
+                                     const std::function<void(Document)>& take, const ProgressCall& progress);
 // The rows from `first` on (0 is the first one), at most `most` of them, as read_conversations() makes them.
 std::vector<ShownConversation> show_conversations(const std::string& path, const Tokenizer& tokenizer,
                                                   const chat::Template* chat_template,

@@ -1,10 +1,13 @@
 #include "lpmm/data/conversations/packing.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <stdexcept>
 
+#include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
 
 namespace lpmm {
@@ -53,89 +56,136 @@ std::vector<std::vector<std::int32_t>> pack(std::span<const std::int32_t> slots,
   return all;
 }
 
-PackedDocuments::PackedDocuments(std::span<const Document> documents, int length, TooLong too_long)
-    : length_(static_cast<std::size_t>(length)) {
-  counts_.documents = std::ssize(documents);
-  for (const Document& document : documents) add(document, too_long);
+void cut_document(const Document& document, std::size_t length, TooLong too_long, PackingCounts& counts,
+                  const TakePiece& take) {
+  const std::size_t slots = document.ids.empty() ? 0 : document.ids.size() - 1;
+  if (document.learnt.size() != document.ids.size()) throw std::logic_error("a document lacks marks");
+  const bool fits = slots <= length;
+  ++counts.documents;
+  if (!fits) ++counts.too_long;
+  if (!fits && too_long == TooLong::kDrop) return;
+  const std::size_t end = too_long == TooLong::kSplit ? slots : std::min(slots, length);
+  bool is_learnt = false;
+  for (std::size_t first = 0; first < end; first += length) {
+    const std::size_t here = std::min(length, end - first);
+    const auto marks = document.learnt.begin() + static_cast<std::ptrdiff_t>(first) + 1;
+    const auto learnt = std::count(marks, marks + static_cast<std::ptrdiff_t>(here), 1);
+    if (learnt == 0) continue;
+    is_learnt = true;
+    take(first, here, static_cast<std::int32_t>(learnt));
+  }
+  if (!is_learnt) ++counts.unlearnt;
+}
+
+PackedOrder order_pieces(std::span<const PackedPiece> pieces, int length, PackingCounts& counts) {
+  PackedOrder order;
   std::vector<std::int32_t> slots;
-  for (const Piece& piece : pieces_) slots.push_back(piece.slots);
-  std::vector<Piece> in_order;
+  for (const PackedPiece& piece : pieces) {
+    slots.push_back(piece.slots);
+    counts.slots += piece.slots;
+    counts.learnt += piece.learnt;
+  }
+  order.pieces.reserve(pieces.size());
   for (const auto& sequence : pack(slots, length)) {
     std::int32_t learnt = 0;
     for (const std::int32_t i : sequence) {
-      const Piece& piece = pieces_[static_cast<std::size_t>(i)];
-      const auto marks = learnt_.begin() + piece.first + 1;
-      learnt += static_cast<std::int32_t>(std::count(marks, marks + piece.slots, 1));
-      in_order.push_back(piece);
+      order.pieces.push_back(pieces[static_cast<std::size_t>(i)]);
+      learnt += order.pieces.back().learnt;
     }
-    counts_.learnt += learnt;
-    learnt_of_.push_back(learnt);
-    first_.push_back(std::ssize(in_order));
+    order.learnt.push_back(learnt);
+    order.first.push_back(std::ssize(order.pieces));
   }
-  pieces_ = std::move(in_order);
+  return order;
 }
 
-void PackedDocuments::add(const Document& document, TooLong too_long) {
-  const std::size_t slots = document.ids.empty() ? 0 : document.ids.size() - 1;
-  if (document.learnt.size() != document.ids.size()) throw std::logic_error("a document lacks marks");
-  const bool fits = slots <= length_;
-  if (!fits) ++counts_.too_long;
-  if (!fits && too_long == TooLong::kDrop) return;
-  const std::size_t end = too_long == TooLong::kSplit ? slots : std::min(slots, length_),
-                    before = pieces_.size();
-  for (std::size_t first = 0; first < end; first += length_) {
-    add_piece(document, first, std::min(length_, end - first));
+PackedDocuments::PackedDocuments(std::span<const Document> documents, int length, TooLong too_long)
+    : length_(static_cast<std::size_t>(length)) {
+  const auto own = std::make_shared<Owned>();
+  std::vector<PackedPiece> pieces;
+  for (const Document& document : documents) {
+    cut_document(document, length_, too_long, at_.counts,
+                 [&](std::size_t first, std::size_t slots, std::int32_t learnt) {
+                   const auto begin = static_cast<std::ptrdiff_t>(first),
+                              end = static_cast<std::ptrdiff_t>(first + slots + 1);
+                   pieces.push_back({std::ssize(own->ids), static_cast<std::int32_t>(slots), learnt});
+                   own->ids.insert(own->ids.end(), document.ids.begin() + begin, document.ids.begin() + end);
+                   own->learnt.insert(own->learnt.end(), document.learnt.begin() + begin,
+                                      document.learnt.begin() + end);
+                 });
   }
-  if (pieces_.size() == before) ++counts_.unlearnt;
-}
-
-// Nothing is learnt of a piece without marks.
-void PackedDocuments::add_piece(const Document& document, std::size_t first, std::size_t slots) {
-  const auto marks = document.learnt.begin() + static_cast<std::ptrdiff_t>(first);
-  const auto ids = document.ids.begin() + static_cast<std::ptrdiff_t>(first);
-  const auto end = static_cast<std::ptrdiff_t>(slots) + 1;
-  if (std::find(marks + 1, marks + end, 1) == marks + end) return;
-  pieces_.push_back({std::ssize(ids_), static_cast<std::int32_t>(slots)});
-  ids_.insert(ids_.end(), ids, ids + end);
-  learnt_.insert(learnt_.end(), marks, marks + end);
-  counts_.slots += static_cast<std::int64_t>(slots);
+  own->order = order_pieces(pieces, length, at_.counts);
+  owned_ = own;
+  at_.ids = own->ids;
+  at_.learnt = own->learnt;
+  at_.pieces = own->order.pieces;
+  at_.first = own->order.first;
+  at_.learnt_of = own->order.learnt;
 }
 
 double PackedDocuments::filled() const {
   const std::int64_t all = sequences() * static_cast<std::int64_t>(length_);
-  return all == 0 ? 0 : static_cast<double>(counts_.slots) / static_cast<double>(all);
+  return all == 0 ? 0 : static_cast<double>(counts().slots) / static_cast<double>(all);
 }
 
 std::int64_t PackedDocuments::bytes() const {
-  return static_cast<std::int64_t>(ids_.size() * sizeof(std::int32_t) + learnt_.size() +
-                                   pieces_.size() * sizeof(Piece) + first_.size() * sizeof(std::int64_t) +
-                                   learnt_of_.size() * sizeof(std::int32_t));
+  if (owned_ == nullptr) return 0;
+  return static_cast<std::int64_t>(at_.ids.size_bytes() + at_.learnt.size_bytes() + at_.pieces.size_bytes() +
+                                   at_.first.size_bytes() + at_.learnt_of.size_bytes());
 }
 
 std::uint32_t PackedDocuments::checksum(std::uint32_t before) const {
-  return crc32(std::as_bytes(std::span(learnt_)), crc32(std::as_bytes(std::span(ids_)), before));
+  return crc32(std::as_bytes(at_.learnt), crc32(std::as_bytes(at_.ids), before));
+}
+
+// A file may hold anything.
+void PackedDocuments::check_mapped(std::int64_t sequence) const {
+  const auto refuse = [&] {
+    throw RunError(
+        fmt::format("{}: sequence {} is not what was written: the file is damaged; remove it, and "
+                    "it is made again",
+                    at_.file->path(), sequence));
+  };
+  const auto at = static_cast<std::size_t>(sequence);
+  const std::int64_t first = at_.first[at], end = at_.first[at + 1];
+  if (first < 0 || end < first || end > std::ssize(at_.pieces)) refuse();
+  std::size_t left = length_;
+  for (std::int64_t i = first; i < end; ++i) {
+    const PackedPiece& piece = at_.pieces[static_cast<std::size_t>(i)];
+    if (piece.slots < 1 || static_cast<std::size_t>(piece.slots) > left || piece.first < 0 ||
+        piece.first >= std::ssize(at_.ids) - piece.slots) {
+      refuse();
+    }
+    left -= static_cast<std::size_t>(piece.slots);
+    const auto ids =
+        at_.ids.subspan(static_cast<std::size_t>(piece.first), static_cast<std::size_t>(piece.slots) + 1);
+    if (std::ranges::any_of(ids, [&](std::int32_t id) { return without_mark(id) >= at_.vocabulary; }))
+      refuse();
+  }
 }
 
 void PackedDocuments::append(std::int64_t sequence, Batch& out, bool counts) const {
+  if (at_.file != nullptr) check_mapped(sequence);
   const std::size_t begin = out.tokens.size(), end = begin + length_;
   const auto at = static_cast<std::size_t>(sequence);
   std::size_t slot = begin;
   out.tokens.resize(end, kNothing);
   out.labels.resize(end, kUnlearnt);
   out.starts.resize(end);
+  const bool is_file = at_.file != nullptr;
+  const auto is_learnt = [&](std::size_t i) { return is_file ? at_.ids[i] < 0 : at_.learnt[i] != 0; };
   const auto begin_document = [&](std::size_t slots) {
     std::fill_n(out.starts.begin() + static_cast<std::ptrdiff_t>(slot), slots,
                 static_cast<std::int32_t>(slot - begin));
   };
-  for (std::int64_t i = first_[at]; i < first_[at + 1]; ++i) {
-    const Piece& piece = pieces_[static_cast<std::size_t>(i)];
-    begin_document(static_cast<std::size_t>(piece.slots));
-    for (auto from = static_cast<std::size_t>(piece.first),
-              last = from + static_cast<std::size_t>(piece.slots);
-         from < last; ++from, ++slot) {
-      out.tokens[slot] = ids_[from];
-      if (counts && learnt_[from + 1] != 0) out.labels[slot] = ids_[from + 1];
+  for (std::int64_t i = at_.first[at]; i < at_.first[at + 1]; ++i) {
+    const PackedPiece& piece = at_.pieces[static_cast<std::size_t>(i)];
+    const auto first = static_cast<std::size_t>(piece.first), slots = static_cast<std::size_t>(piece.slots);
+    begin_document(slots);
+    for (std::size_t from = first; from < first + slots; ++from, ++slot) {
+      out.tokens[slot] = without_mark(at_.ids[from]);
+      if (counts && is_learnt(from + 1)) out.labels[slot] = without_mark(at_.ids[from + 1]);
     }
+    if (is_file) at_.file->forget(&at_.ids[first], (slots + 1) * sizeof(std::int32_t));
   }
   begin_document(end - slot);
   ++out.count;

@@ -5,7 +5,10 @@
 // own and have no label.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,6 +16,7 @@
 
 #include "lpmm/data/batch.h"
 #include "lpmm/data/conversations/conversations.h"
+#include "lpmm/files/mapped_file.h"
 
 namespace lpmm {
 
@@ -39,37 +43,80 @@ struct PackingCounts {
 inline constexpr std::int64_t kPackingWindow = 8192;
 std::vector<std::vector<std::int32_t>> pack(std::span<const std::int32_t> slots, int length);
 
+// A run of neighbouring tokens of one document in a sequence.
+struct PackedPiece {
+  std::int64_t first = 0;  // of its tokens among all; it has slots + 1, the last one a label alone
+  std::int32_t slots = 0;
+  std::int32_t learnt = 0;  // labels that count
+};
+
+// Cuts a document: calls `take` with the first token of each piece, its slots and its labels that count, if
+// some do. Counts the document.
+using TakePiece = std::function<void(std::size_t first, std::size_t slots, std::int32_t learnt)>;
+void cut_document(const Document& document, std::size_t length, TooLong too_long, PackingCounts& counts,
+                  const TakePiece& take);
+
+// Pieces as they follow each other in the sequences.
+struct PackedOrder {
+  std::vector<PackedPiece> pieces;
+  std::vector<std::int64_t> first = {0};  // the first piece of each sequence, and one past the last
+  std::vector<std::int32_t> learnt;       // of each sequence, labels that count
+};
+// Counts slots and labels.
+PackedOrder order_pieces(std::span<const PackedPiece> pieces, int length, PackingCounts& counts);
+
+// An id in a file: its top bit is set where it is learnt.
+inline std::int32_t marked_id(std::int32_t id, bool is_learnt) {
+  return is_learnt ? static_cast<std::int32_t>(static_cast<std::uint32_t>(id) | 0x80000000U) : id;
+}
+inline std::int32_t without_mark(std::int32_t id) {
+  return id & 0x7FFFFFFF;
+}
+
+// Packed documents as they lie in memory, or in a file.
+struct PackedArrays {
+  std::shared_ptr<const MappedFile> file;  // null: in memory
+  std::int64_t vocabulary = 0;             // of a file's ids
+  std::span<const std::int32_t> ids;       // of all pieces; in a file with their marks
+  std::span<const std::uint8_t> learnt;    // beside them; in a file there is none
+  std::span<const PackedPiece> pieces;
+  std::span<const std::int64_t> first;
+  std::span<const std::int32_t> learnt_of;
+  PackingCounts counts;
+};
+
 // Threads may share it.
 class PackedDocuments {
  public:
   PackedDocuments() = default;
   PackedDocuments(std::span<const Document> documents, int length, TooLong too_long);
+  PackedDocuments(const PackedArrays& arrays, int length)
+      : length_(static_cast<std::size_t>(length)), at_(arrays) {}
 
-  std::int64_t sequences() const { return std::ssize(first_) - 1; }
-  std::int64_t learnt(std::int64_t sequence) const { return learnt_of_[static_cast<std::size_t>(sequence)]; }
-  const PackingCounts& counts() const { return counts_; }
-  double filled() const;  // the share of slots that hold a token
-  std::int64_t bytes() const;
-  // Of tokens, marks and their order.
+  std::int64_t sequences() const { return std::max<std::int64_t>(1, std::ssize(at_.first)) - 1; }
+  std::int64_t learnt(std::int64_t sequence) const {
+    return at_.learnt_of[static_cast<std::size_t>(sequence)];
+  }
+  const PackingCounts& counts() const { return at_.counts; }
+  double filled() const;       // the share of slots that hold a token
+  std::int64_t bytes() const;  // of memory; none of a file's
+  // Of tokens, marks and their order, where they are in memory.
   std::uint32_t checksum(std::uint32_t before) const;
   // Adds a sequence to tokens, labels, starts and count; without `counts` all its labels are of no token.
+  // Throws RunError naming the file where it is damaged.
   void append(std::int64_t sequence, Batch& out, bool counts = true) const;
 
  private:
-  struct Piece {
-    std::int64_t first = 0;  // of its tokens
-    std::int32_t slots = 0;
+  struct Owned {
+    std::vector<std::int32_t> ids;
+    std::vector<std::uint8_t> learnt;
+    PackedOrder order;
   };
-  void add(const Document& document, TooLong too_long);
-  void add_piece(const Document& document, std::size_t first, std::size_t slots);
+  void check_mapped(std::int64_t sequence) const;
 
   std::size_t length_ = 1;
-  std::vector<std::int32_t> ids_;          // of all pieces
-  std::vector<std::uint8_t> learnt_;       // beside them
-  std::vector<Piece> pieces_;              // as they follow each other in the sequences
-  std::vector<std::int64_t> first_ = {0};  // the first piece of each sequence, and one past the last
-  std::vector<std::int32_t> learnt_of_;    // of each sequence, labels that count
-  PackingCounts counts_;
+  std::shared_ptr<const Owned> owned_;  // what the spans below are of, unless a file has it
+  PackedArrays at_;
 };
 
 }  // namespace lpmm

@@ -10,12 +10,17 @@
 #include "lpmm/base/text.h"
 #include "lpmm/data/conversations/chat_templates.h"
 #include "lpmm/data/conversations/conversation_data.h"
+#include "lpmm/data/conversations/kept_documents.h"
+#include "lpmm/data/conversations/rows.h"
+#include "lpmm/data/corpus/kept_files.h"
 #include "lpmm/data/images.h"
+#include "lpmm/files/files.h"
 #include "lpmm/program/family.h"
 #include "lpmm/run/beside/model_files.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/tasks/task.h"
 #include "lpmm/run/tasks/tasks.h"
+#include "lpmm/version.h"
 
 namespace lpmm {
 namespace {
@@ -52,13 +57,84 @@ void tell_rest(const std::string& path, const ReadConversations& all) {
                    printable(fmt::format("{}", fmt::join(all.unused, ", ")))));
 }
 
+std::string found_data(const std::string& path) {
+  std::string found = find_data(path);
+  if (found.empty()) throw RunError(fmt::format("{}: no such file or folder", path));
+  return found;
+}
+
+// How documents are read.
+struct Reading {
+  const Tokenizer& tokenizer;
+  const chat::Template* chat_template;
+  const ConversationOptions& options;
+  const ProgressCall& progress;
+};
+
+std::shared_ptr<const ConversationData> read(const TextOptions& file, const ConversationKeys& keys,
+                                             int length, const Reading& reading) {
+  const auto documents_of = [&](const std::string& path) {
+    ReadConversations all = read_conversations(found_data(path), reading.tokenizer, reading.chat_template,
+                                               reading.options, reading.progress);
+    tell_rest(path, all);
+    return std::move(all.documents);
+  };
+  std::vector<Document> train = documents_of(file.path), test;
+  if (!file.test_path.empty()) test = documents_of(file.test_path);
+  return std::make_shared<const ConversationData>(file.path, std::move(train), std::move(test),
+                                                  file.validation_share, length, too_long_of(keys.too_long));
+}
+
+// The same from a file of the data folder, which is made where it is not there.
+std::shared_ptr<const ConversationData> stream(const TextOptions& file, const ConversationKeys& keys,
+                                               int length, const Reading& reading) {
+  const auto files_of = [](const std::string& path) {
+    return path.empty() ? Json::array() : identity_of_files(conversation_files(found_data(path)));
+  };
+  const auto checksum = [](const std::string& text) { return crc32(std::as_bytes(std::span(text))); };
+  const chat::Template* chat_template = reading.chat_template;
+  std::string texts;  // of the template
+  for (const auto* t = chat_template; t != nullptr; t = t->for_tools()) {
+    texts += t->source() + '\0' + t->tokens().dump() + '\0';
+  }
+  DocumentsToKeep what;
+  what.key = kept_key({{"program", LPMM_VERSION},
+                       {"files", files_of(file.path)},
+                       {"test_files", files_of(file.test_path)},
+                       {"tokenizer", checksum(reading.tokenizer.describe().dump())},
+                       {"vocabulary", reading.tokenizer.vocabulary()},
+                       {"template", checksum(texts)},
+                       {"columns", reading.options.columns},
+                       {"loss", reading.options.loss},
+                       {"skip_broken", reading.options.skip_broken},
+                       {"length", length},
+                       {"too_long", keys.too_long},
+                       {"share", file.test_path.empty() ? file.validation_share : 0}});
+  what.vocabulary = reading.tokenizer.vocabulary();
+  what.length = length;
+  what.too_long = too_long_of(keys.too_long);
+  what.share = file.validation_share;
+  what.has_test = !file.test_path.empty();
+  what.read = [&](const auto& take, bool is_test) {
+    const std::string& path = is_test ? file.test_path : file.path;
+    const ReadConversations all = read_conversations(
+        found_data(path), reading.tokenizer, chat_template, reading.options,
+        [&](const Document& document) { take(document); }, reading.progress);
+    tell_rest(path, all);
+  };
+  KeptDocuments kept = kept_documents(what);
+  return std::make_shared<const ConversationData>(file.path, std::move(kept.train), std::move(kept.test),
+                                                  length, what.too_long, kept.checksum);
+}
+
 class ConversationTask : public Task {
  public:
   void open(RunConfig& config, std::unique_ptr<Tokenizer> own, const ProgressCall& progress) override {
     const TextOptions& text = config.data.text;
-    if (text.path.empty()) {
+    if (text.path.empty() && text.mixture.empty()) {
       throw UsageError(
-          fmt::format("data.set = {} needs data.path: a .jsonl, .json, .csv or .tsv file, or a folder",
+          fmt::format("data.set = {} needs data.path, a .jsonl, .json, .csv or .tsv file or a folder, or "
+                      "data.mixture, several of them",
                       kConversationSet));
     }
     if (text.blocks || text.words > 0) {
@@ -70,20 +146,16 @@ class ConversationTask : public Task {
         find_template(keys.chat_template, files_of_start(config));
     const ConversationOptions options{
         .columns = text.columns, .loss = keys.loss, .skip_broken = keys.skip_broken};
-    const auto read = [&](const std::string& path) {
-      const std::string found = find_data(path);
-      if (found.empty()) throw RunError(fmt::format("{}: no such file or folder", path));
-      ReadConversations all = read_conversations(
-          found, *tokenizer_, chat_template ? &*chat_template : nullptr, options, progress);
-      tell_rest(path, all);
-      return std::move(all.documents);
-    };
-    std::vector<Document> train = read(text.path), test;
-    if (!text.test_path.empty()) test = read(text.test_path);
-    data_ = std::make_shared<const ConversationData>(text.path, std::move(train), std::move(test),
-                                                     text.validation_share, config.model.length,
-                                                     too_long_of(keys.too_long));
-    tell(data_->summary() + "\n");
+    const Reading reading{*tokenizer_, chat_template ? &*chat_template : nullptr, options, progress};
+    std::vector<Mixture::Part> parts;
+    for (const TextOptions& file : each_file(text)) {
+      const auto data = file.streams ? stream(file, keys, config.model.length, reading)
+                                     : read(file, keys, config.model.length, reading);
+      tell(data->summary() + "\n");
+      documents_ += data->train().counts().documents + data->test().counts().documents;
+      parts.push_back({data, text.mixture.empty() ? 1 : text.mixture[parts.size()].weight});
+    }
+    data_ = mixed(std::move(parts), size_);
   }
   void fit(ModelConfig& model) const override {
     fit_vocabulary(*tokenizer_, data_->name(), model);
@@ -91,21 +163,20 @@ class ConversationTask : public Task {
   }
   DataSize size() const override {
     constexpr std::int64_t kNumbers = 3;  // a token, a label, where its document starts
-    DataSize size{data_->train_examples(), data_->test_examples(), data_->bytes(), data_->loading_bytes(),
-                  data_->labels() * kNumbers * std::int64_t{sizeof(std::int32_t)}};
+    DataSize size = size_;
+    size.example_bytes = data_->labels() * kNumbers * std::int64_t{sizeof(std::int32_t)};
     size.learnt_tokens = data_->learnt_labels();
     return size;
   }
   std::shared_ptr<const DataSource> source(const Setup&, Pool&) const override { return data_; }
-  Json identity() const override {
-    return {{"documents", data_->train().counts().documents + data_->test().counts().documents},
-            {"crc32", data_->checksum()}};
-  }
+  Json identity() const override { return {{"documents", documents_}, {"crc32", data_->checksum()}}; }
   const Tokenizer* tokenizer() const override { return tokenizer_.get(); }
 
  private:
   std::unique_ptr<const Tokenizer> tokenizer_;
-  std::shared_ptr<const ConversationData> data_;
+  std::shared_ptr<const Sequences> data_;
+  DataSize size_;
+  std::int64_t documents_ = 0;
 };
 
 }  // namespace

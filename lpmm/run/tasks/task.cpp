@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lpmm/base/error.h"
+#include "lpmm/base/text.h"
 #include "lpmm/data/sentences/sentence_sets.h"
 #include "lpmm/program/family.h"
 
@@ -29,12 +30,28 @@ void name_data(const DataRequest& request, RunConfig& config) {
   if (has_name || !stays) config.data.set = has_name ? request.data : row.by_path;
   config.data.text.path = has_name ? "" : request.data;
   config.data.text.test_path.clear();
+  config.data.text.mixture.clear();
   if (row.tests_own_part) config.data.text.validation_share = 1;  // all of it is new
 }
 
 std::unique_ptr<Tokenizer> configured_tokenizer(std::unique_ptr<Tokenizer> own, const TextOptions& text) {
   if (own != nullptr || !names_tokenizer_files(text)) return own;
   return load_tokenizer(find_tokenizer_files(text.tokenizer));
+}
+
+std::shared_ptr<const Sequences> mixed(std::vector<Mixture::Part> parts, DataSize& size) {
+  std::shared_ptr<const Sequences> data = parts.front().data;
+  if (parts.size() > 1) {
+    const auto mixture = std::make_shared<const Mixture>(std::move(parts));
+    size.mixture = mixture->shares();
+    tell(mixture->summary() + "\n");
+    data = mixture;
+  }
+  size.train_examples = data->train_examples();
+  size.test_examples = data->test_examples();
+  size.bytes = data->bytes();
+  size.loading_bytes = data->loading_bytes();
+  return data;
 }
 
 void fit_vocabulary(const Tokenizer& tokenizer, const std::string& name, ModelConfig& model) {

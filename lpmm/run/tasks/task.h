@@ -12,6 +12,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/base/progress.h"
 #include "lpmm/data/batch.h"
+#include "lpmm/data/corpus/mixture.h"
 #include "lpmm/data/tokenizer.h"
 #include "lpmm/files/json.h"
 #include "lpmm/program/program.h"
@@ -27,6 +28,7 @@ struct DataSize {
   std::int64_t example_bytes = 0;  // of one example in a batch
   int longest = 0;                 // tokens that batches are filled up to; 0: as many as the model has
   std::int64_t learnt_tokens = 0;  // of an epoch, where the loss of some does not count; 0: of all it does
+  std::vector<MixtureShare> mixture = {};  // of several files
 };
 
 struct Setup;
@@ -98,6 +100,8 @@ std::vector<std::string_view> names_of(const Rows& rows, std::initializer_list<s
 }
 // The tokenizer that files of the configuration hold, where `own` is null; null where it names none.
 std::unique_ptr<Tokenizer> configured_tokenizer(std::unique_ptr<Tokenizer> own, const TextOptions& text);
+// One set, or the mixture of several, of which it tells; `size` gets what is known of it without batches.
+std::shared_ptr<const Sequences> mixed(std::vector<Mixture::Part> parts, DataSize& size);
 // The model knows all tokens of the data called `name`. Throws UsageError where it has fewer.
 void fit_vocabulary(const Tokenizer& tokenizer, const std::string& name, ModelConfig& model);
 // The size of a set of sentences or pairs: three numbers per token of a batch.

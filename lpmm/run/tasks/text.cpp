@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
 #include "lpmm/data/gpt2_files.h"
 #include "lpmm/data/text_data.h"
@@ -18,19 +19,39 @@ constexpr std::string_view kTextSet = "text";
 class TextTask : public Task {
  public:
   void open(RunConfig& config, std::unique_ptr<Tokenizer> own, const ProgressCall& progress) override {
-    data_ = std::make_shared<const TextData>(config.data.text, std::move(own), progress);
+    const TextOptions& text = config.data.text;
+    if (own == nullptr && !text.mixture.empty() &&
+        (text.tokenizer == "characters" || text.tokenizer == kWords)) {
+      throw UsageError(
+          fmt::format("data.tokenizer = {} counts those of one text, but data.mixture has several: it takes "
+                      "bytes, {}, a file, or the tokenizer of train.init",
+                      text.tokenizer, kGpt2Tokenizer));
+    }
+    std::shared_ptr<const Tokenizer> tokenizer = std::move(own);
+    std::vector<Mixture::Part> parts;
+    for (const TextOptions& file : each_file(text)) {
+      const auto data = std::make_shared<const TextData>(file, tokenizer, progress);
+      tokenizer = tokenizer_ = data->tokenizer();
+      tokens_ += data->size();
+      parts.push_back({data, text.mixture.empty() ? 1 : text.mixture[parts.size()].weight});
+    }
+    data_ = mixed(std::move(parts), size_);
   }
-  void fit(ModelConfig& model) const override { fit_vocabulary(*tokenizer(), data_->name(), model); }
+  void fit(ModelConfig& model) const override { fit_vocabulary(*tokenizer_, data_->name(), model); }
   DataSize size() const override {
-    return {data_->train_examples(), data_->test_examples(), data_->bytes(), data_->loading_bytes(),
-            data_->labels() * 2 * std::int64_t{sizeof(std::int32_t)}};
+    DataSize size = size_;
+    size.example_bytes = data_->labels() * 2 * std::int64_t{sizeof(std::int32_t)};
+    return size;
   }
   std::shared_ptr<const DataSource> source(const Setup&, Pool&) const override { return data_; }
-  Json identity() const override { return {{"tokens", data_->size()}, {"crc32", data_->checksum()}}; }
-  const Tokenizer* tokenizer() const override { return data_->tokenizer(); }
+  Json identity() const override { return {{"tokens", tokens_}, {"crc32", data_->checksum()}}; }
+  const Tokenizer* tokenizer() const override { return tokenizer_.get(); }
 
  private:
-  std::shared_ptr<const TextData> data_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  std::shared_ptr<const Sequences> data_;
+  DataSize size_;
+  std::int64_t tokens_ = 0;
 };
 
 // GPT-2's files need not be there to plan for a text: its bytes stand for its tokens.
@@ -67,7 +88,8 @@ constinit const TaskRow kTextTask{
         [](const RunConfig& config) {
           return config.data.set == kConversationSet ? make_conversation_task() : make_task<TextTask>(config);
         },
-    // Without a text of its own, any other may be evaluated later: bytes have no unknown characters.
+    // Without a text of its own, any other may be evaluated later: bytes have no unknown characters. Several
+    // texts have no characters of one.
     .complete =
         [](RunConfig& config, bool names_tokenizer) {
           TextOptions& text = config.data.text;

@@ -42,9 +42,9 @@ void expect_keys(const json& object, const std::set<std::string>& wanted) {
   for (const std::string& key : wanted) EXPECT_TRUE(present.contains(key)) << "no " << key;
 }
 
-const std::set<std::string> kMemoryKeys = {"parameter", "accumulator",   "momentum",
-                                           "variance",  "slow_momentum", "exempt",
-                                           "peaks",     "buffers",       "total"};
+const std::set<std::string> kMemoryKeys = {"parameter",     "accumulator", "momentum", "variance",
+                                           "slow_momentum", "exempt",      "peaks",    "buffers",
+                                           "average",       "total"};
 
 void expect_adds_up(const json& memory) {
   expect_keys(memory, kMemoryKeys);

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <map>
 #include <random>
 #include <thread>
 
@@ -37,7 +38,7 @@ struct SlotCase {
   int percentile = 0;
   const char* variance = "";  // spec
   bool feeds_back = false, compensates = false;
-  double update_clip = 0;
+  double update_clip = 0, average = 0;
 
   std::string name() const {
     return fmt::format("{} {} K {} S {} clip {}/{} {}", preset, rule, microbatches, slots, clip, percentile,
@@ -62,6 +63,7 @@ struct SlotCase {
     if (*variance != '\0') p.specs[Role::kVariance] = parse_spec(variance);
     if (compensates) p.specs[Role::kCompensation] = parse_spec(Role::kCompensation, "int4:block64:sr");
     p.error_feedback = feeds_back;
+    p.average = average;
     return p;
   }
 };
@@ -135,7 +137,7 @@ void expect_the_specification(const SlotCase& c, Device& device, std::uint32_t s
 
 TEST(Slots, AStepIsThatOfTheSpecification) {
   const SlotCase cases[] = {
-      {.clip = 0.1},
+      {.clip = 0.1, .average = 0.9},
       {.preset = "lpmm", .rule = "sgd", .microbatches = 6, .slots = 3, .percentile = 40},
       {.preset = "fp32", .rule = "lamb", .microbatches = 4, .slots = 2, .clip = 0.1},
       {.preset = "lpmm-nano", .rule = "adafactor", .microbatches = 5, .slots = 5},
@@ -153,8 +155,9 @@ TEST(Slots, AStepOnAnEmulatedGpuIsThatOfTheSpecification) {
 
 // The results of one rank after its steps.
 struct Told {
-  std::vector<std::string> parameters;               // tensor by tensor: codes, then steps
-  std::vector<RoleArray<std::string>> codes, steps;  // states, only the elements that it owns
+  std::vector<std::string> parameters;                 // tensor by tensor: codes, then steps
+  std::vector<RoleArray<std::string>> codes, steps;    // states, only the elements that it owns
+  std::map<int, std::string> averages, average_steps;  // of tensors that have one
   std::vector<StepReport> reports;
   std::vector<TensorStats> stats;
   std::vector<kernels::WatchStats> watched;
@@ -207,6 +210,10 @@ void train(const SlotCase& c, Ranks& ranks, Told& told) {
     told.parameters.push_back(codes[Role::kParameter] + steps[Role::kParameter]);
     codes[Role::kParameter].clear();
     steps[Role::kParameter].clear();
+    if (const kernels::RoleView v = memory.average(i); v.codes != nullptr) {
+      told.averages[i] += bytes_at(v.codes, code_bytes(v.codec.format, v.elements));
+      told.average_steps[i] += bytes_at(v.steps, step_bytes(v.codec, v.elements));
+    }
     told.codes.push_back(std::move(codes));
     told.steps.push_back(std::move(steps));
   }
@@ -270,6 +277,17 @@ void expect_same(const std::vector<Told>& all, const Told& one) {
   std::int64_t state_bytes = 0;
   for (const Told& told : all) state_bytes += told.state_bytes;
   EXPECT_EQ(state_bytes, one.state_bytes) << "each state lies with one rank";
+  for (int i = 0; i < std::ssize(kSlotTensors); ++i) {
+    std::string codes, steps;
+    for (const Told& told : all) {
+      const auto part = told.averages.find(i), of_steps = told.average_steps.find(i);
+      codes += part == told.averages.end() ? "" : part->second;
+      steps += of_steps == told.average_steps.end() ? "" : of_steps->second;
+    }
+    const auto whole = one.averages.find(i);
+    EXPECT_TRUE(codes == (whole == one.averages.end() ? "" : whole->second)) << i;
+    EXPECT_TRUE(steps == (whole == one.averages.end() ? "" : one.average_steps.at(i))) << i;
+  }
   for (std::size_t i = 0; i < kSlotTensors.size(); ++i) {
     for (const Role role : kEveryRole) {
       std::string codes, steps;
