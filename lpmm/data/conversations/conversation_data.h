@@ -3,12 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lpmm/data/batch.h"
-#include "lpmm/data/conversations/packing.h"
+#include "lpmm/data/conversations/packed_parts.h"
 
 namespace lpmm {
 
@@ -17,37 +17,33 @@ namespace lpmm {
 // the whole step (Batch::step_labels).
 class ConversationData : public DataSource {
  public:
-  // Tests are made on `test` or, where that is empty, on a share of `train`, some documents that are drawn
-  // once and for all. Throws UsageError where nothing is left to train on or, if that was asked for, to test
-  // on.
+  // Throws as pack_parts() does.
   ConversationData(std::string name, std::vector<Document> train, std::vector<Document> test, double share,
-                   int length, TooLong too_long);
+                   int length, TooLong too_long)
+      : name_(std::move(name)),
+        parts_(pack_parts(name_, std::move(train), std::move(test), share, length, too_long)) {}
 
   const std::string& name() const override { return name_; }
   const char* unit() const override { return "tokens"; }
-  std::int64_t train_examples() const override { return train_.sequences(); }
-  std::int64_t test_examples() const override { return test_.sequences(); }
-  std::int64_t labels() const override { return length_; }
-  std::int64_t learnt_labels() const override { return train_.counts().learnt; }
-  std::int64_t test_items() const override { return test_.counts().learnt; }
+  std::int64_t train_examples() const override { return parts_.train.sequences(); }
+  std::int64_t test_examples() const override { return parts_.test.sequences(); }
+  std::int64_t labels() const override { return parts_.length; }
+  std::int64_t learnt_labels() const override { return parts_.train.counts().learnt; }
+  std::int64_t test_items() const override { return parts_.test.counts().learnt; }
   void make_batch(const BatchPlan& plan, std::int64_t epoch, std::int64_t index, int microbatch,
                   Batch& out) const override;
   void make_test_batch(std::int64_t first, std::int64_t count, Batch& out) const override;
 
-  const PackedDocuments& train() const { return train_; }
-  const PackedDocuments& test() const { return test_; }
-  std::int64_t bytes() const { return train_.bytes() + test_.bytes(); }
-  std::int64_t loading_bytes() const { return loading_bytes_; }  // of memory, while it was packed
-  std::uint32_t checksum() const { return test_.checksum(train_.checksum(0)); }
-  // What was read and packed, for people.
-  std::string summary() const;
+  const PackedDocuments& train() const { return parts_.train; }
+  const PackedDocuments& test() const { return parts_.test; }
+  std::int64_t bytes() const { return parts_.bytes(); }
+  std::int64_t loading_bytes() const { return parts_.loading_bytes; }
+  std::uint32_t checksum() const { return parts_.checksum(); }
+  std::string summary() const { return summary_of(name_, parts_); }
 
  private:
   std::string name_;
-  int length_;
-  TooLong too_long_;
-  PackedDocuments train_, test_;
-  std::int64_t loading_bytes_ = 0;
+  PackedParts parts_;
 };
 
 }  // namespace lpmm

@@ -27,8 +27,8 @@ TooLong too_long_of(std::string_view word);
 
 struct PackingCounts {
   std::int64_t documents = 0;  // that were given
-  std::int64_t too_long = 0;   // of them
-  std::int64_t unlearnt = 0;   // left out, as none of their tokens (within the length) is learnt
+  std::int64_t too_long = 0;   // of them, or of their groups
+  std::int64_t unlearnt = 0;   // the same, left out, as none of their tokens (within the length) is learnt
   std::int64_t slots = 0;      // with a token
   std::int64_t learnt = 0;     // whose label counts
 };
@@ -39,19 +39,33 @@ struct PackingCounts {
 inline constexpr std::int64_t kPackingWindow = 8192;
 std::vector<std::vector<std::int32_t>> pack(std::span<const std::int32_t> slots, int length);
 
+// Empties a batch for append(), and keeps its room.
+void begin_documents(Batch& batch);
+
 // Threads may share it.
 class PackedDocuments {
  public:
+  // A document, and its slots [first, end) of a sequence.
+  struct Place {
+    std::int64_t document = 0, first = 0, end = 0;
+  };
+
   PackedDocuments() = default;
-  PackedDocuments(std::span<const Document> documents, int length, TooLong too_long);
+  // Neighbours of a `group` stay together: they share a sequence one after the other, are too long together,
+  // then cut to one length where they are longer than that, and left out where nothing of one is learnt. They
+  // are not split.
+  PackedDocuments(std::span<const Document> documents, int length, TooLong too_long, int group = 1);
 
   std::int64_t sequences() const { return std::ssize(first_) - 1; }
+  std::int64_t documents() const { return std::ssize(pieces_); }  // in them
   std::int64_t learnt(std::int64_t sequence) const { return learnt_of_[static_cast<std::size_t>(sequence)]; }
   const PackingCounts& counts() const { return counts_; }
   double filled() const;  // the share of slots that hold a token
   std::int64_t bytes() const;
   // Of tokens, marks and their order.
   std::uint32_t checksum(std::uint32_t before) const;
+  // The documents of a sequence. They are numbered as they follow each other in all sequences.
+  std::vector<Place> places(std::int64_t sequence) const;
   // Adds a sequence to tokens, labels, starts and count; without `counts` all its labels are of no token.
   void append(std::int64_t sequence, Batch& out, bool counts = true) const;
 
@@ -60,7 +74,7 @@ class PackedDocuments {
     std::int64_t first = 0;  // of its tokens
     std::int32_t slots = 0;
   };
-  void add(const Document& document, TooLong too_long);
+  void add(std::span<const Document> group, TooLong too_long);
   void add_piece(const Document& document, std::size_t first, std::size_t slots);
 
   std::size_t length_ = 1;

@@ -1,88 +1,32 @@
 // Conversations for language models, packed into sequences.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include <optional>
 #include <utility>
 
-#include "lpmm/base/error.h"
-#include "lpmm/base/terminal.h"
 #include "lpmm/base/text.h"
-#include "lpmm/data/conversations/chat_templates.h"
 #include "lpmm/data/conversations/conversation_data.h"
-#include "lpmm/data/images.h"
-#include "lpmm/program/family.h"
-#include "lpmm/run/beside/model_files.h"
-#include "lpmm/run/checkpoint.h"
+#include "lpmm/run/tasks/row_files.h"
 #include "lpmm/run/tasks/task.h"
 #include "lpmm/run/tasks/tasks.h"
 
 namespace lpmm {
 namespace {
 
-std::unique_ptr<const Tokenizer> conversation_tokenizer(std::unique_ptr<Tokenizer> own,
-                                                        const TextOptions& text) {
-  if (own != nullptr) return own;
-  check_tokenizer(text);
-  if (text.tokenizer == "characters" || text.tokenizer == kWords) {
-    throw UsageError(
-        fmt::format("data.tokenizer = {}: conversations are read by bytes, {} or a file, or by "
-                    "the tokenizer of train.init",
-                    text.tokenizer, kGpt2Tokenizer));
-  }
-  return make_text_tokenizer(text, "");
-}
-
-// The folder of the model that the run starts from; empty: it keeps no files, or the run begins anew.
-std::string files_of_start(const RunConfig& config) {
-  return config.train.init.empty() ? "" : model_files_of(find_checkpoint(config.train.init));
-}
-
-// What of the files is not learnt from.
-void tell_rest(const std::string& path, const ReadConversations& all) {
-  if (all.broken > 0) {
-    tell(fmt::format("{}: {} of {} cannot be read and are left out, the first ones:\n", path, all.broken,
-                     all.read));
-    for (const std::string& reason : all.reasons) tell(fmt::format("  {}\n", printable(reason)));
-  }
-  if (all.empty > 0)
-    tell(fmt::format("{}: {} of {} have no token to learn and are left out\n", path, all.empty, all.read));
-  if (all.unused.empty()) return;
-  tell(fmt::format("{}: columns that are not read: {}\n", path,
-                   printable(fmt::format("{}", fmt::join(all.unused, ", ")))));
-}
-
 class ConversationTask : public Task {
  public:
   void open(RunConfig& config, std::unique_ptr<Tokenizer> own, const ProgressCall& progress) override {
+    RowFiles files = open_row_files(config, std::move(own));
+    tokenizer_ = std::move(files.tokenizer);
     const TextOptions& text = config.data.text;
-    if (text.path.empty()) {
-      throw UsageError(
-          fmt::format("data.set = {} needs data.path: a .jsonl, .json, .csv or .tsv file, or a folder",
-                      kConversationSet));
-    }
-    if (text.blocks || text.words > 0) {
-      throw UsageError("data.blocks and data.words are for data.set = text");
-    }
-    tokenizer_ = conversation_tokenizer(std::move(own), text);
-    const ConversationKeys& keys = config.data.conversations;
-    const std::optional<chat::Template> chat_template =
-        find_template(keys.chat_template, files_of_start(config));
-    const ConversationOptions options{
-        .columns = text.columns, .loss = keys.loss, .skip_broken = keys.skip_broken};
     const auto read = [&](const std::string& path) {
-      const std::string found = find_data(path);
-      if (found.empty()) throw RunError(fmt::format("{}: no such file or folder", path));
-      ReadConversations all = read_conversations(
-          found, *tokenizer_, chat_template ? &*chat_template : nullptr, options, progress);
-      tell_rest(path, all);
+      ReadConversations all =
+          read_conversations(find_row_files(path), *tokenizer_, files.used(), files.options, progress);
+      tell_rest(path, all, "no token to learn");
       return std::move(all.documents);
     };
     std::vector<Document> train = read(text.path), test;
     if (!text.test_path.empty()) test = read(text.test_path);
     data_ = std::make_shared<const ConversationData>(text.path, std::move(train), std::move(test),
                                                      text.validation_share, config.model.length,
-                                                     too_long_of(keys.too_long));
+                                                     too_long_of(config.data.conversations.too_long));
     tell(data_->summary() + "\n");
   }
   void fit(ModelConfig& model) const override {
