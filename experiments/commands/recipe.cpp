@@ -27,13 +27,18 @@ std::optional<std::string> set_to(const ConfigArguments& config, std::string_vie
   return value;
 }
 
-// Returns true if the data are conversations, by data.set or by a file whose lines name their columns.
-bool are_conversations(const TaskRow& task, const ConfigArguments& config) {
-  if (task.also_by_path != kConversationSet) return false;
-  if (const auto set = set_to(config, "data.set")) return *set == kConversationSet;
+// Returns the recipe for rows of messages, which data.set names; a file whose lines name their columns has
+// conversations. Empty: the data are something else.
+std::string recipe_of_rows(const TaskRow& task, const ConfigArguments& config) {
+  constexpr const char *kOfConversations = "chat_tune", *kOfPreferences = "dpo_tune";
+  if (!std::ranges::count(task.also_by_path, kConversationSet)) return "";
+  if (const auto set = set_to(config, "data.set")) {
+    return *set == kConversationSet ? kOfConversations : *set == kPreferenceSet ? kOfPreferences : "";
+  }
   const std::string path = set_to(config, "data.path").value_or("");
-  return std::ranges::any_of(std::array{".jsonl", ".jsonl.gz", ".json", ".json.gz"},
-                             [&](const char* ending) { return path.ends_with(ending); });
+  const bool has_rows = std::ranges::any_of(std::array{".jsonl", ".jsonl.gz", ".json", ".json.gz"},
+                                            [&](const char* ending) { return path.ends_with(ending); });
+  return has_rows ? kOfConversations : "";
 }
 
 // The family that is trained: that of the start, or one that starts from it where the data is for that.
@@ -60,13 +65,13 @@ const TaskRow& choose_recipe(const RunConfig& start, ConfigArguments& config) {
         fmt::format("say what to train on: --set data.path=PATH; a {} reads {} (`lpmm config data.path`)",
                     start.model.name, task.reads));
   }
-  const bool converses = are_conversations(task, config);
-  config.path = converses ? "chat_tune" : fmt::format("tune_{}", task.by_path);
+  const std::string of_rows = recipe_of_rows(task, config);
+  config.path = of_rows.empty() ? fmt::format("tune_{}", task.by_path) : of_rows;
   const auto set = [&](std::string_view key, const std::string& value) {
     if (!set_to(config, key)) config.options.settings.push_back(fmt::format("{}={}", key, value));
   };
   if (task.has_tokens) {
-    const int usual = converses ? 1024 : 512, length = start.data.text.length,
+    const int usual = of_rows.empty() ? 512 : 1024, length = start.data.text.length,
               context = start.model.integer(kContext);
     set("data.length", fmt::format("{}", std::min(usual, length > 0 ? length : context)));
   }

@@ -111,8 +111,9 @@ std::vector<Scalar> scalars_of(std::span<const Json> records) {
 
 std::vector<std::string> known_tags() {
   std::vector<std::string> out;
-  for (const char* key : {"epoch", "loss", "accuracy", "learning_rate", "gradient_norm", "clip_factor",
-                          "clipped_tensors", "images_per_second", "tokens_per_second", "rss_bytes"}) {
+  for (const char* key :
+       {"epoch", "loss", "accuracy", "learning_rate", "gradient_norm", "clip_factor", "clipped_tensors",
+        "margin", "pairs", "images_per_second", "tokens_per_second", "rss_bytes"}) {
     out.push_back(fmt::format("train/{}", key));
   }
   for (const char* key : {"epoch", "train_loss", "train_accuracy", "loss"})

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -65,6 +66,7 @@ struct TestPart {
 };
 
 // A training and a test set.
+class ReferredData;
 class DataSource {
  public:
   virtual ~DataSource() = default;
@@ -75,7 +77,8 @@ class DataSource {
   virtual std::int64_t labels() const = 0;  // of one example
   // The labels of an epoch that count, where the loss of some does not; 0: all count.
   virtual std::int64_t learnt_labels() const { return 0; }
-  virtual std::int64_t test_items() const { return test_examples() * labels(); }  // in that unit
+  virtual std::int64_t test_items() const { return test_examples() * labels(); }  // in that unit, or:
+  virtual const char* test_unit() const { return unit(); }
   // The test examples in order: of a mixture those of each file, whose losses are told apart.
   virtual std::vector<TestPart> test_parts() const { return {{name(), test_examples()}}; }
   // Microbatch `microbatch` of step `index` of `epoch`.
@@ -88,6 +91,24 @@ class DataSource {
   virtual bool has_scores() const { return false; }
   // Test examples [first, first+count), in order, not augmented.
   virtual void make_test_batch(std::int64_t first, std::int64_t count, Batch& out) const = 0;
+  // Itself, where its loss compares with what the model said before it was trained, else null.
+  virtual const ReferredData* referred() const { return nullptr; }
+};
+
+// Data whose loss is of pairs of answers (Batch::preferences), compared with a reference: what the model said
+// of all of them before it was trained.
+class ReferredData : public DataSource {
+ public:
+  const ReferredData* referred() const final { return this; }
+  // Examples to ask a model of, those of training and then those of tests, and how many numbers it says of
+  // all of them, in order.
+  virtual std::int64_t all_examples() const = 0;
+  virtual std::int64_t reference_size() const = 0;
+  virtual void make_reference_batch(std::int64_t first, std::int64_t count, Batch& out) const = 0;
+  // What a reference depends on besides the model: names and values.
+  virtual std::map<std::string, std::string> reference_key() const = 0;
+  // The same data with those numbers; until then they are 0.
+  virtual std::shared_ptr<const DataSource> with_reference(std::vector<float> numbers) const = 0;
 };
 
 // Returns which of `count` examples comes at this place of an epoch's drawn order: a Feistel bijection of

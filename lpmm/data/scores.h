@@ -25,7 +25,8 @@ inline constexpr ScoreKind kScores[] = {{"accuracy", "accuracy", 100, " %"},
                                         {"micro_f1", "micro F1"},
                                         {"exact_match", "exact match", 100, " %"},
                                         {"entity_f1", "entity F1"},
-                                        {"bleu", "BLEU", 1}};
+                                        {"bleu", "BLEU", 1},
+                                        {"margin", "margin", 1}};
 
 // A name that no row has, as a log of another version may hold one, stands for itself.
 inline ScoreKind score_kind(std::string_view name) {

@@ -32,6 +32,8 @@ struct PreferenceLoss {
   double beta = 0;  // 0: there are no pairs
   double smoothing = 0;
   bool is_mean = false;
+
+  bool operator==(const PreferenceLoss&) const = default;
 };
 
 struct ModelConfig {

@@ -2,6 +2,7 @@
 // file per kind, with its row; rows of families name it.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -17,9 +18,9 @@ struct DataRequest;
 struct RunConfig;
 
 struct TaskRow {
-  std::string_view reads;              // the data that its models read, for messages
-  std::string_view by_path;            // the name of the set that data.path leads to
-  std::string_view also_by_path = {};  // another such set, which a configuration must name
+  std::string_view reads;                             // the data that its models read, for messages
+  std::string_view by_path;                           // the name of the set that data.path leads to
+  std::array<std::string_view, 2> also_by_path = {};  // other such sets, which a configuration must name
   // Models read sequences of tokens: their families have the settings kContext and kVocabulary.
   bool has_tokens = false;
   bool fills_lengths = false;      // the sequences of a batch are filled up to one of filled_lengths()

@@ -25,8 +25,11 @@ enum class TensorRecords { kLast, kAll };
 inline constexpr const char* kDrawnSet = "drawn";     // images that the program draws
 inline constexpr std::string_view kAutoSet = "auto";  // cifar10 if its files are there, else drawn
 inline constexpr std::string_view kConversationSet = "conversations";
+inline constexpr std::string_view kPreferenceSet = "preferences";  // pairs of answers
 
-// Keys of [data] that only conversations have.
+inline constexpr PreferenceLoss kUsualPreferences{.beta = 0.1};
+
+// Keys of [data] that only conversations and pairs of answers have.
 struct ConversationKeys {
   std::string chat_template;     // template: how a conversation becomes a text; empty: as train.init has it
   std::string loss = "answers";  // the tokens that are learnt: of "answers", of "all", of the "last" one
@@ -51,6 +54,7 @@ struct RunConfig {
     bool cosine = false;                       // sentences: score pairs by the cosine of their embeddings
     bool keeps_last = false;                   // [data] last_batch: BatchPlan::keeps_last
     ConversationKeys conversations;
+    PreferenceLoss preferences = kUsualPreferences;  // keys that only pairs of answers have
     TextOptions text;  // path, tokenizer, tokenizer_folder, validation_share, length (0: model.context)
   } data;
   struct {

@@ -108,17 +108,28 @@ void visit_conversations(Visitor& v, Keys& keys) {
     return choices;
   };
   v.text("template", keys.chat_template,
-         "conversations: the chat template that makes a text of one: chatml, llama3 and others by name, a "
-         ".jinja "
-         "file or a model's folder; empty: that of train.init");
+         "conversations, preferences: the chat template that makes a text of messages: chatml, llama3 and "
+         "others by name, a .jinja file or a model's folder; empty: that of train.init");
   v.choice("loss", keys.loss, words({"answers", "all", "last"}),
            "conversations: the tokens that are learnt, of the assistant's answers, of everything, or of the "
            "last answer");
   v.choice("too_long", keys.too_long, words({"cut", "drop", "split"}),
-           "conversations of more than data.length tokens: cut off the end, leave them out, or go on in "
-           "another sequence");
+           "conversations of more than data.length tokens, and pairs of answers: cut off the end, leave them "
+           "out, or (not of pairs) go on in another sequence");
   v.boolean("skip_broken", keys.skip_broken,
-            "conversations: leave out a line that cannot be read, and count it; false: stop there");
+            "conversations, preferences: leave out a line that cannot be read, and count it; false: stop "
+            "there");
+}
+
+template <class Visitor, class Keys>
+void visit_preferences(Visitor& v, Keys& keys) {
+  v.number("beta", keys.beta, 1e-6, 1e6,
+           "preferences: factor of the margin of a pair, of how much more probable than before training the "
+           "chosen answer became than the rejected one; more stays nearer to the model that it starts from");
+  v.number("label_smoothing", keys.smoothing, 0, 0.5,
+           "preferences: share of the pairs that are taken to prefer the other answer");
+  v.choice("log_probability", keys.is_mean, Choices<bool>{{"sum", false}, {"mean", true}},
+           "preferences: of an answer, the sum of its tokens' or their mean, which wants a beta of about 2");
 }
 
 // Which files the data is in.
@@ -130,14 +141,16 @@ void visit_source(Visitor& v, Options& text) {
       "system. images: file, folder of pictures (CLASS/, or train/CLASS/ and "
       "test/CLASS/) or table of file and label. "
       "sentences: a .csv, .tsv, .jsonl or .json, or a folder of train and dev. pairs: folder of "
-      "train.SOURCE, train.TARGET, dev... conversations: a .jsonl, .json, .csv or .tsv, or a folder of them");
+      "train.SOURCE, train.TARGET, dev... conversations and preferences: a .jsonl, .json, .csv or .tsv, or a "
+      "folder of them");
   v.list("mixture", text.mixture, [](auto& item, auto& file) {
     item.text("path", file.path, "text, conversations: one of several files to train on, as data.path");
     item.number("weight", file.weight, kLeastWeight, kMostWeight,
                 "share of the sequences that this file has, over the sum of all weights");
   });
   v.text("test_path", text.test_path,
-         "text, sentences, conversations: the file to test on, of pictures the folder of CLASS/ or the "
+         "text, sentences, conversations, preferences: the file to test on, of pictures the folder of CLASS/ "
+         "or the "
          "table; empty: a part of data.path, or for sentences the file that data.test_file names");
   v.boolean(
       "stream", text.streams,
@@ -162,26 +175,29 @@ void visit_data(Visitor& v, Config& c) {
   v.text(
       "columns", c.data.text.columns,
       "of a table: the columns to read, \"TEXT,LABEL\" or \"TEXT,TEXT,LABEL\", of pictures \"FILE,LABEL\", "
-      "of conversations \"MESSAGES\", \"TEXT\" or \"QUESTION,ANSWER\"; empty: those of usual names, as "
-      "text, file and label");
+      "of conversations \"MESSAGES\", \"TEXT\" or \"QUESTION,ANSWER\", of preferences "
+      "\"PROMPT,CHOSEN,REJECTED\"; empty: those of usual names, as text, file and label");
   v.text(
       "labels_between", c.data.text.labels_between,
       "sentences that have any number of labels: what stands between them, as \";\"; empty: one label each "
       "(lists of .jsonl need no word)");
   v.text("tokenizer", c.data.text.tokenizer,
          "text: characters, bytes, words, gpt2, or a tokenizer.json, vocab.txt or .model; not given: bytes "
-         "without a path. conversations: the same but characters and words; not given: bytes. sentences: "
+         "without a path. conversations, preferences: the same but characters and words; not given: bytes. "
+         "sentences: "
          "tokenizer.json or vocab.txt. pairs: one of both languages, with an end, "
          "or a folder of Marian's");
   v.text("tokenizer_folder", c.data.text.folder, "gpt2: folder of encoder.json and vocab.bpe");
   v.integer("words", c.data.text.words, 0, 1 << 24, "words: the most frequent, with <unk> and <eos>; 0: all");
   v.number("validation_share", c.data.text.validation_share, 0, 1,
-           "share kept for tests where no file is: of a text its end, of sentences and conversations some "
+           "share kept for tests where no file is: of a text its end, of sentences, conversations and "
+           "preferences some "
            "that are drawn, of pictures some of each class");
   v.boolean("blocks", c.data.text.blocks,
             "text: each block of data.length tokens once per epoch, in place of windows drawn anywhere");
   v.integer("length", c.data.text.length, 0, 1 << 20,
-            "text: tokens of a sequence; conversations: the same, which several of them fill; sentences: the "
+            "text: tokens of a sequence; conversations, preferences: the same, which several of them fill; "
+            "sentences: the "
             "most that are read of one; pairs: the most that one may have; 0: model.context");
   v.choice("test_file", c.data.test_file,
            Choices<std::string>{{kDevelopmentFile, std::string(kDevelopmentFile)},
@@ -193,6 +209,7 @@ void visit_data(Visitor& v, Config& c) {
   v.boolean("cosine", c.data.cosine,
             "pairs of sentences: no head; compare the cosine of their embeddings with the score");
   visit_conversations(v, c.data.conversations);
+  visit_preferences(v, c.data.preferences);
   v.choice("last_batch", c.data.keeps_last, Choices<bool>{{"drop", false}, {"keep", true}},
            "what is left of an epoch that is no whole batch: left out, or a step of its own");
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/program/family.h"
 #include "lpmm/ranks/ranks.h"
+#include "lpmm/run/beside/reference.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/plan.h"
 #include "lpmm/run/stored_weights.h"
@@ -70,6 +72,9 @@ Tested run_test(Program& program, const ModelMemory& memory, const Buffers& buff
   }
   if (data.has_scores()) outputs = ranks.all_of<float>(outputs);
   if (data.has_scores()) tested.scores = data.score(outputs);
+  if (data.referred() != nullptr) {
+    tested.scores = {{"accuracy", tested.meter.accuracy()}, {"margin", tested.meter.margin()}};
+  }
   return tested;
 }
 
@@ -88,6 +93,34 @@ void check_classes(const Setup& setup, const std::string& checkpoint) {
                                checkpoint, compare_classes(run, told, setup.config, setup.class_names)));
 }
 
+// The data as the run of a checkpoint compares it: with the reference that it keeps, else, as other data has
+// none there, with what the model says that the run began with. That is loaded into `memory` and leaves it.
+std::shared_ptr<const DataSource> referred_to_start(const std::shared_ptr<const DataSource>& data,
+                                                    const Setup& setup, const Model& model,
+                                                    const std::string& checkpoint, Program& program,
+                                                    ModelMemory& memory, Buffers& buffers,
+                                                    const ProgressCall& progress) {
+  const ReferredData* referred = data->referred();
+  if (referred == nullptr) return data;
+  const std::string own = config_of_run(checkpoint);
+  std::string why;
+  if (!own.empty()) {
+    auto kept = kept_reference(std::filesystem::path(own).parent_path(), *referred, why);
+    if (kept) return referred->with_reference(*std::move(kept));
+    const RunConfig start = load_config(own, {.families = setup.config.families});
+    if (start.data.set != setup.config.data.set) why = fmt::format("{}: was trained on no pairs", checkpoint);
+    if (start.data.set == setup.config.data.set) {
+      set_initial_parameters(start, model, memory, buffers, setup.class_names);
+      const int examples = setup.config.train.batch / setup.config.train.microbatches;
+      return referred->with_reference(ask_reference(*referred, program, memory, buffers, examples, progress));
+    }
+  }
+  throw UsageError(fmt::format(
+      "{}; pairs of answers are compared with the model that a run on {} began with, as its config.toml says "
+      "it",
+      own.empty() ? checkpoint + ": has no run's config.toml beside it" : why, setup.config.data.set));
+}
+
 }  // namespace
 
 EvalResult evaluate(const Setup& setup, const Model& model, const std::string& checkpoint,
@@ -103,18 +136,22 @@ EvalResult evaluate(const Setup& setup, const Model& model, const std::string& c
   ModelMemory memory(model.tensors(), config.policy, config.optimizer, config.train.seed,
                      config.train.microbatches, *device);
   Buffers buffers(model.buffers(), *device);
-  load_checkpoint(checkpoint, config.model.name, memory, buffers);
-  const auto data = load_data(setup, device->host_pool());
+  auto data = load_data(setup, device->host_pool());
   if (data->test_examples() == 0) {
     throw UsageError(fmt::format(
         "{}: has nothing to test on (data.validation_share); name other data (--data)", data->name()));
   }
   const int examples = config.train.batch / config.train.microbatches;
   const auto program = model.build(examples, config.train.compute, *device, setup.size.longest);
+  data = referred_to_start(data, setup, model, checkpoint, *program, memory, buffers, progress);
+  load_checkpoint(checkpoint, config.model.name, memory, buffers);
   Tested tested = run_test(*program, memory, buffers, *data, examples, progress);
   setup.task->add_scores({config, model, memory, *device}, false, progress, tested.scores);
-  return {tested.meter.loss(), tested.meter.accuracy(), data->test_items(), data->unit(),
-          checkpoint,          tested.scores,           tested.losses,      !data->has_scores()};
+  const bool is_of_pairs = data->referred() != nullptr;
+  return {
+      tested.meter.loss(), tested.meter.accuracy(), data->test_items(), data->test_unit(),
+      checkpoint,          tested.scores,           tested.losses,      !data->has_scores() && !is_of_pairs,
+      !is_of_pairs};
 }
 
 }  // namespace lpmm

@@ -21,11 +21,12 @@ Tested run_test(Program& program, const ModelMemory& memory, const Buffers& buff
                 int examples, const ProgressCall& progress = {});
 struct EvalResult {
   double loss = 0, accuracy = 0;
-  std::int64_t items = 0;  // images or tokens, as `unit` says
+  std::int64_t items = 0;  // images, tokens or pairs, as `unit` says
   std::string unit;
   std::string checkpoint;
   DataSource::Scores scores, losses;
-  bool has_accuracy = true;  // else the scores say it
+  bool has_accuracy = true;    // else the scores say it
+  bool has_perplexity = true;  // where the loss is of text: else it is of pairs of answers
 };
 // The same of a checkpoint, with memory for the parameters alone and all scores that there are. `progress`
 // counts images or sequences. Throws UsageError where the data has other classes than the model.

@@ -137,19 +137,26 @@ Json underflow_record(std::int64_t step, const ModelMemory& memory, std::span<co
 }
 
 Json step_record(const RunProgress& state, const OptimizerConfig& optimizer, const StepReport& report,
-                 std::int64_t epoch, double rate, bool learnt) {
+                 std::int64_t epoch, double rate, const DataSource& data) {
   Json record = {{"type", "step"},
                  {"step", state.step},
                  {"epoch", epoch},
                  {"loss", state.window.loss()},
                  {"accuracy", state.window.accuracy()},
                  {"learning_rate", rate}};
-  if (learnt) record["learnt_tokens"] = state.window.count;
+  if (data.learnt_labels() > 0) record["learnt_tokens"] = state.window.count;
+  if (data.referred() != nullptr) {
+    record["pairs"] = state.window.count;
+    record["margin"] = state.window.margin();
+  }
   if (optimizer.clip_norm > 0) {
     record["gradient_norm"] = report.gradient_norm;
     record["clip_factor"] = report.clip_factor;
   }
   if (optimizer.percentile_clip > 0) record["clipped_tensors"] = report.clipped_tensors;
+  record["seconds"] = state.train_seconds;
+  record[fmt::format("{}_per_second", data.unit())] = static_cast<double>(state.items) / state.train_seconds;
+  record["rss_bytes"] = rss_bytes();
   return record;
 }
 
@@ -187,6 +194,18 @@ std::string skip_text(const RunConfig& config, std::int64_t step, const std::str
   if (config.policy.accumulate_in_momentum) rest = "; momentum starts afresh";
   if (config.policy.apply_at_once) rest = "; tensors before it had their update already";
   return fmt::format("step {} was skipped: NaN or Inf in {}{}", step, failed, rest);
+}
+
+std::string failures_text(const RunProgress& state) {
+  return fmt::format(
+      "{} steps in a row had a loss or gradient that is not finite, the last one step {}: lower the learning "
+      "rate or clip gradients (optimizer.clip_norm)",
+      state.failed_in_row, state.step);
+}
+
+std::string diverged_text() {
+  return "the run diverged: its loss is no number or far too high, or its last steps failed; lower the "
+         "learning rate or clip gradients (optimizer.clip_norm)";
 }
 
 Json summary_record(const RunProgress& state, const Plan& plan, const Setup& setup,

@@ -24,10 +24,10 @@ Json ledger_record(const Plan& plan, const ModelMemory& memory, const DataSize& 
 // Counts per role of all tensors together, and of each one (`per_tensor`).
 Json underflow_record(std::int64_t step, const ModelMemory& memory, std::span<const TensorStats> stats,
                       bool per_tensor);
-// The losses since the last step record, at that learning rate, and how gradients were clipped; `learnt`:
-// with how many tokens they are of.
+// The losses since the last step record, at that learning rate, how gradients were clipped, what the data has
+// besides (how many tokens they are of, or how many pairs, and their margin), time, speed and memory.
 Json step_record(const RunProgress& state, const OptimizerConfig& optimizer, const StepReport& report,
-                 std::int64_t epoch, double rate, bool learnt);
+                 std::int64_t epoch, double rate, const DataSource& data);
 // The last test.
 Json eval_record(const RunProgress& state, std::int64_t epoch, double seconds);
 // A line that tells a person of the last test; of the best one, where the run ends for it; and of a step that
@@ -35,6 +35,9 @@ Json eval_record(const RunProgress& state, std::int64_t epoch, double seconds);
 std::string test_text(const RunProgress& state, std::int64_t epoch);
 std::string best_text(const BestTest& best, bool gives_up);
 std::string skip_text(const RunConfig& config, std::int64_t step, const std::string& failed);
+// Why a run ends whose steps failed in a row, and what to do where one diverged.
+std::string failures_text(const RunProgress& state);
+std::string diverged_text();
 // The results of a run; "diverged": true if it ended and the loss or the last step say so. `speed_key` names
 // images or tokens per second; `error` is empty or why the run ended.
 Json summary_record(const RunProgress& state, const Plan& plan, const Setup& setup,

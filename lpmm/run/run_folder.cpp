@@ -41,7 +41,8 @@ std::string run_made_of(const std::string& file) {
       continue;
     }
     const fs::path first = *target.lexically_relative(folder).begin();
-    for (const char* of_run : {"config.toml", "log.jsonl", "checkpoints", "watch", "model_files"}) {
+    for (const char* of_run :
+         {"config.toml", "log.jsonl", "checkpoints", "watch", "model_files", "reference.safetensors"}) {
       if (first == of_run) return folder.string();
     }
   }

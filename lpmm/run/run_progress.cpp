@@ -22,7 +22,9 @@ std::int64_t count_of(const Json& j, const char* key) {
 
 // A sum that is NaN or Inf is null in JSON.
 Json meter_json(const Meter& m) {
-  return {{"loss_sum", m.loss_sum}, {"correct", m.correct}, {"count", m.count}};
+  Json j = {{"loss_sum", m.loss_sum}, {"correct", m.correct}, {"count", m.count}};
+  if (m.margin_sum != 0) j["margin_sum"] = m.margin_sum;
+  return j;
 }
 
 WatchState parse_watch(const Json& j) {
@@ -57,8 +59,11 @@ BestTest parse_best(const Json& j, std::int64_t step) {
 
 Meter parse_meter(const Json& j) {
   Meter m;
-  const Json& sum = j.at("loss_sum");
-  m.loss_sum = sum.is_null() ? std::nan("") : sum.get<double>();
+  const auto sum = [&](const char* key) {
+    return j.at(key).is_null() ? std::nan("") : j.at(key).get<double>();
+  };
+  m.loss_sum = sum("loss_sum");
+  if (j.contains("margin_sum")) m.margin_sum = sum("margin_sum");
   m.correct = count_of(j, "correct");
   m.count = count_of(j, "count");
   return m;

@@ -16,15 +16,17 @@
 
 namespace lpmm {
 
-// Loss and hits over labels: images or tokens.
+// Loss and hits over labels: images, tokens or pairs of answers, which have a margin too.
 struct Meter {
   double loss_sum = 0;
   std::int64_t correct = 0, count = 0;
+  double margin_sum = 0;
 
   Meter& operator+=(const auto& r) {
     loss_sum += r.loss_sum;
     correct += r.correct;
     count += r.count;
+    margin_sum += r.margin_sum;
     return *this;
   }
   // Not -nan, which is what x86 makes of 0/0.
@@ -34,6 +36,7 @@ struct Meter {
   double accuracy() const {
     return count == 0 ? std::nan("") : static_cast<double>(correct) / static_cast<double>(count);
   }
+  double margin() const { return count == 0 ? std::nan("") : margin_sum / static_cast<double>(count); }
 };
 
 inline constexpr std::size_t kWatchedLosses = 128;

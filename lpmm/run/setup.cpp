@@ -31,11 +31,18 @@ RunConfig without_data(RunConfig config) {
                                  row.reads, config.data.set,
                                  held == tasks.end() ? "something else" : (*held)->reads));
   }
-  if (config.data.set != kConversationSet && config.data.conversations != ConversationKeys{}) {
+  const bool has_pairs = config.data.set == kPreferenceSet;
+  if (!has_pairs && config.data.set != kConversationSet && config.data.conversations != ConversationKeys{}) {
     throw UsageError(
         fmt::format("data.template, data.loss, data.too_long and data.skip_broken are for "
-                    "data.set = {}, which is {} here",
-                    kConversationSet, config.data.set));
+                    "data.set = {} or {}, which is {} here",
+                    kConversationSet, kPreferenceSet, config.data.set));
+  }
+  if (!has_pairs && config.data.preferences != kUsualPreferences) {
+    throw UsageError(
+        fmt::format("data.beta, data.label_smoothing and data.log_probability are for data.set = {}, which "
+                    "is {} here",
+                    kPreferenceSet, config.data.set));
   }
   if (!config.data.text.mixture.empty() && (!row.continues || !config.data.text.path.empty())) {
     throw UsageError(row.continues
@@ -98,8 +105,8 @@ Setup open_data(const RunConfig& given, const Setup& other) {
   const auto &data = setup.config.data, &known = other.config.data;
   const bool is_same = data.set == known.set && data.text == known.text && data.cosine == known.cosine &&
                        data.test_file == known.test_file && data.conversations == known.conversations &&
-                       data.source == known.source && data.target == known.target &&
-                       given.train.init == other.config.train.init;
+                       data.preferences == known.preferences && data.source == known.source &&
+                       data.target == known.target && given.train.init == other.config.train.init;
   const auto has_several = [](const ModelConfig& m) { return m.has(kMultiLabel) && m.flag(kMultiLabel); };
   const bool labels_agree = !has_several(setup.config.model) || has_several(other.config.model);
   // Ends of pairs that are said lie in the data.

@@ -20,6 +20,7 @@
 #include "lpmm/ranks/ranks.h"
 #include "lpmm/run/advice.h"
 #include "lpmm/run/beside/model_files.h"
+#include "lpmm/run/beside/reference.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/evaluate.h"
 #include "lpmm/run/log.h"
@@ -149,6 +150,11 @@ void Run::start(bool config_changed) {
   } else {
     init = begin();
   }
+  // What it compares with is of the model as it is now, or as it was when the run began.
+  data_ = !checkpoint.empty()
+              ? with_kept_reference(data_, folder_.root)
+              : with_asked_reference(data_, log_ ? folder_.root.string() : "", *program_, memory_, buffers_,
+                                     examples_, progress_.share_of("asking the model before training"));
   progress_.say(fmt::format("training on {}: {}, {} threads{}", device_.name(), device_.compute_library(),
                             device_.host_threads(),
                             ranks_.size() > 1 ? fmt::format(" in each of {} processes", ranks_.size()) : ""));
@@ -281,11 +287,7 @@ void Run::look(double loss, const std::string& failed) {
 }
 
 void Run::log_step(const StepReport& report, double rate) {
-  Json record = step_record(state_, config_.optimizer, report, epoch(), rate, data_->learnt_labels() > 0);
-  record["seconds"] = state_.train_seconds;
-  record[speed_key()] = static_cast<double>(state_.items) / state_.train_seconds;
-  record["rss_bytes"] = rss_bytes();
-  write(record);
+  write(step_record(state_, config_.optimizer, report, epoch(), rate, *data_));
   state_.window = {};
 }
 
@@ -369,12 +371,7 @@ void Run::show(bool last) {
 // The last record, and what is to be told.
 TrainResult Run::end(bool interrupted, const std::string& error) {
   Json last = summary_record(state_, plan_, setup_, speed_key(), interrupted, error);
-  if (diverged(last)) {
-    progress_.warn(
-        "the run diverged: its loss is no number or far too high, or its last steps failed; lower the "
-        "learning "
-        "rate or clip gradients (optimizer.clip_norm)");
-  }
+  if (diverged(last)) progress_.warn(diverged_text());
   if (error.empty()) add_ranks(last, ranks_);
   write(last);
   if (log_) log_->sync();
@@ -390,14 +387,16 @@ TrainResult Run::go() {
     done = finished_result(folder_, config_, steps_);
   }
   if (ranks_.any(done.has_value())) return done.value_or(TrainResult());
-  start(config_changed);
+  try {
+    start(config_changed);
+  } catch (const Interrupted&) {  // while the reference was made
+    progress_.say("stopped before the first step; --resume begins again");
+    return end(true, "");
+  }
   try {
     while (!is_last()) {
       if (!step() && state_.failed_in_row >= config_.train.max_failed_steps) {
-        throw RunError(
-            fmt::format("{} steps in a row had a loss or gradient that is not finite, the last one step {}: "
-                        "lower the learning rate or clip gradients (optimizer.clip_norm)",
-                        state_.failed_in_row, state_.step));
+        throw RunError(failures_text(state_));
       }
       show(is_last());
       const std::int64_t every = config_.train.eval_every_epochs * steps_per_epoch_;

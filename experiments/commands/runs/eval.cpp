@@ -71,7 +71,7 @@ int run_eval(const EvalArguments& o) {
   for (const auto& [name, value] : result.losses) answer["losses"][name] = value;
   if (task.is_judged_by_loss) {
     answer["loss"] = result.loss;
-    answer["perplexity"] = std::exp(result.loss);
+    if (result.has_perplexity) answer["perplexity"] = std::exp(result.loss);
   } else if (setup.config.model.classes > 0) {
     answer["test_loss"] = result.loss;
   }
@@ -111,7 +111,8 @@ void add_eval_command(CLI::App& program, Action& action) {
   command->add_flag(
       "--json", o->json,
       "print one JSON object: checkpoint, images, test_loss, test_accuracy; of text: tokens, loss, "
-      "perplexity; of sentences and pairs what the set is scored by");
+      "perplexity; of pairs of answers: pairs, accuracy, margin, loss; of sentences and pairs what the set "
+      "is scored by");
   command->footer(R"(Examples:
   lpmm eval runs/r20
   lpmm eval runs/r20/checkpoints/step_00003900 --json

@@ -1,4 +1,4 @@
-// `lpmm data show`: conversations as a model reads them, before they are trained on.
+// `lpmm data show`: conversations, or pairs of answers, as a model reads them, before they are trained on.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -16,6 +16,7 @@
 #include "lpmm/base/terminal.h"
 #include "lpmm/data/conversations/chat_templates.h"
 #include "lpmm/data/conversations/conversations.h"
+#include "lpmm/data/preferences/preferences.h"
 #include "lpmm/data/text_data.h"
 #include "lpmm/run/beside/model_files.h"
 #include "lpmm/run/checkpoint.h"
@@ -28,7 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct ShowArguments {
-  std::string path, init, tokenizer, chat_template;
+  std::string path, init, tokenizer, chat_template, set;
   ConversationOptions options;
   std::int64_t first = 1, count = 1;
   bool json = false;
@@ -84,25 +85,66 @@ std::string bars(const std::vector<std::int64_t>& sorted) {
   return out;
 }
 
-nlohmann::ordered_json counts_of(const ReadConversations& all, const std::vector<std::int64_t>& lengths) {
+// What the files hold, and the rows that are shown, each of one document or of both answers.
+struct Shown {
+  ReadCounts counts;
+  std::vector<Document> documents;
+  std::vector<std::vector<ShownConversation>> rows;
+  bool has_pairs = false;
+};
+
+Shown read_to_show(const ShowArguments& o, const Tokenizer& tokenizer, const chat::Template* used) {
+  Shown shown;
+  shown.has_pairs =
+      o.set.empty() ? o.options.columns.empty() && holds_preferences(o.path) : o.set == kPreferenceSet;
+  if (!shown.has_pairs) {
+    ReadConversations all = read_conversations(o.path, tokenizer, used, o.options);
+    shown.counts = all;
+    shown.documents = std::move(all.documents);
+    for (auto& one : show_conversations(o.path, tokenizer, used, o.options, o.first - 1, o.count)) {
+      shown.rows.push_back({std::move(one)});
+    }
+    return shown;
+  }
+  if (o.options.loss != kLossAnswers) throw UsageError("--loss: of pairs of answers only these are learnt");
+  ReadPreferences all = read_preferences(o.path, tokenizer, used, o.options);
+  shown.counts = all;
+  shown.documents = std::move(all.documents);
+  for (auto& one : show_preferences(o.path, tokenizer, used, o.options, o.first - 1, o.count)) {
+    shown.rows.push_back({std::move(one.chosen), std::move(one.rejected)});
+  }
+  return shown;
+}
+
+nlohmann::ordered_json counts_of(const Shown& all, const std::vector<std::int64_t>& lengths) {
   const auto at = [&](double share) {
     return lengths.empty()
                ? 0
                : lengths[static_cast<std::size_t>(share * static_cast<double>(lengths.size() - 1))];
   };
-  return {{"read", all.read},         {"documents", all.documents.size()},
-          {"broken", all.broken},     {"empty", all.empty},
-          {"tokens", all.tokens},     {"learnt", all.learnt},
-          {"median_length", at(0.5)}, {"length_95", at(0.95)},
-          {"longest", at(1)},         {"unused_columns", all.unused},
-          {"reasons", all.reasons}};
+  const ReadCounts& c = all.counts;
+  nlohmann::ordered_json counts = {{"read", c.read}, {"documents", all.documents.size()}};
+  if (all.has_pairs) counts["pairs"] = all.documents.size() / 2;
+  counts.update({{"broken", c.broken},
+                 {"empty", c.empty},
+                 {"tokens", c.tokens},
+                 {"learnt", c.learnt},
+                 {"median_length", at(0.5)},
+                 {"length_95", at(0.95)},
+                 {"longest", at(1)},
+                 {"unused_columns", c.unused},
+                 {"reasons", c.reasons}});
+  return counts;
 }
 
-void print_counts(const ReadConversations& all, const std::vector<std::int64_t>& lengths) {
-  const nlohmann::ordered_json counts = counts_of(all, lengths);
+void print_counts(const Shown& shown, const std::vector<std::int64_t>& lengths) {
+  const nlohmann::ordered_json counts = counts_of(shown, lengths);
+  const ReadCounts& all = shown.counts;
+  const std::string what = shown.has_pairs ? fmt::format("{} pairs of answers", shown.documents.size() / 2)
+                                           : fmt::format("{} documents", shown.documents.size());
   fmt::print(
-      "{} rows: {} documents, {} empty, {} broken\n{} tokens, {} of them learnt ({:.1f} %)\n", all.read,
-      all.documents.size(), all.empty, all.broken, all.tokens, all.learnt,
+      "{} rows: {}, {} empty, {} broken\n{} tokens, {} of them learnt ({:.1f} %)\n", all.read, what,
+      all.empty, all.broken, all.tokens, all.learnt,
       100 * static_cast<double>(all.learnt) / static_cast<double>(std::max<std::int64_t>(1, all.tokens)));
   if (!lengths.empty()) {
     fmt::print("tokens of a document: half up to {}, 95 % up to {}, longest {}   0 |{}| {}\n",
@@ -114,6 +156,11 @@ void print_counts(const ReadConversations& all, const std::vector<std::int64_t>&
   for (const std::string& reason : all.reasons) fmt::print("broken: {}\n", printable(reason));
 }
 
+nlohmann::ordered_json json_of(const ShownConversation& one) {
+  return {
+      {"place", one.place}, {"text", one.text}, {"ids", one.document.ids}, {"learnt", one.document.learnt}};
+}
+
 int run_show(const ShowArguments& o) {
   if (!o.init.empty() && !o.tokenizer.empty())
     throw UsageError("--init and --tokenizer both say how a text is read");
@@ -122,32 +169,33 @@ int run_show(const ShowArguments& o) {
   const Reads reads = reads_of(given);
   const std::optional<chat::Template> chat_template = find_template(o.chat_template, reads.folder);
   const chat::Template* used = chat_template ? &*chat_template : nullptr;
-  const ReadConversations all = read_conversations(o.path, *reads.tokenizer, used, o.options);
+  const Shown all = read_to_show(o, *reads.tokenizer, used);
   std::vector<std::int64_t> lengths;
   for (const Document& document : all.documents) lengths.push_back(std::ssize(document.ids));
   std::ranges::sort(lengths);
-  const auto some = show_conversations(o.path, *reads.tokenizer, used, o.options, o.first - 1, o.count);
   if (o.json) {
     nlohmann::ordered_json shown = nlohmann::ordered_json::array();
-    for (const ShownConversation& one : some) {
-      shown.push_back({{"place", one.place},
-                       {"text", one.text},
-                       {"ids", one.document.ids},
-                       {"learnt", one.document.learnt}});
+    for (const auto& row : all.rows) {
+      shown.push_back(!all.has_pairs ? json_of(row[0])
+                                     : nlohmann::ordered_json{{"chosen", json_of(row[0])},
+                                                              {"rejected", json_of(row[1])}});
     }
     nlohmann::ordered_json answer = counts_of(all, lengths);
     answer["template"] = used == nullptr ? "" : used->name();
-    answer["conversations"] = std::move(shown);
+    answer[all.has_pairs ? "preferences" : "conversations"] = std::move(shown);
     print_answer(answer, true);
     return kDone;
   }
   print_counts(all, lengths);
   fmt::print("template: {}\n", used == nullptr ? "none" : printable(used->name()));
   const bool colours = isatty(STDOUT_FILENO) != 0;
-  for (const ShownConversation& one : some) {
-    fmt::print("\n{}: {} tokens, {} of them learnt, {}\n{}\n", printable(one.place), one.document.ids.size(),
-               std::ranges::count(one.document.learnt, 1), colours ? "in green" : "in [[ ]]",
-               with_marks(one.document, *reads.tokenizer, colours));
+  for (const auto& row : all.rows) {
+    for (const ShownConversation& one : row) {
+      const char* which = !all.has_pairs ? "" : &one == row.data() ? "chosen, " : "rejected, ";
+      fmt::print("\n{}: {}{} tokens, {} of them learnt, {}\n{}\n", printable(one.place), which,
+                 one.document.ids.size(), std::ranges::count(one.document.learnt, 1),
+                 colours ? "in green" : "in [[ ]]", with_marks(one.document, *reads.tokenizer, colours));
+    }
   }
   return kDone;
 }
@@ -156,12 +204,19 @@ int run_show(const ShowArguments& o) {
 
 void add_data_show_command(CLI::App& data, Action& action) {
   auto o = std::make_shared<ShowArguments>();
-  CLI::App* command =
-      data.add_subcommand("show", "Show conversations as a model reads them, and which tokens are learnt");
+  CLI::App* command = data.add_subcommand(
+      "show",
+      "Show conversations, or pairs of answers, as a model reads them, and which tokens are "
+      "learnt");
   command
       ->add_option("FILE", o->path,
-                   "conversations: .jsonl, .json, .csv, .tsv, also as .gz, or a folder of them")
+                   "conversations or pairs of answers: .jsonl, .json, .csv, .tsv, also as .gz, or a folder "
+                   "of them")
       ->required();
+  command
+      ->add_option("--set", o->set,
+                   "what it holds, as data.set: conversations or preferences (default: as its first row)")
+      ->check(CLI::IsMember({kConversationSet, kPreferenceSet}));
   command->add_option("--init", o->init, "run or checkpoint whose tokenizer and chat template are taken")
       ->check(kNotEmpty)
       ->type_name("RUN");
@@ -175,7 +230,10 @@ void add_data_show_command(CLI::App& data, Action& action) {
           fmt::format("chat template: a .jinja file, a model's folder, or {} (default: the model's own)",
                       fmt::join(chat_template_names(), ", ")))
       ->check(kNotEmpty);
-  command->add_option("--columns", o->options.columns, "columns of other names: MESSAGES, or QUESTION,ANSWER")
+  command
+      ->add_option("--columns", o->options.columns,
+                   "columns of other names: MESSAGES, or QUESTION,ANSWER; with --set preferences "
+                   "PROMPT,CHOSEN,REJECTED")
       ->check(kNotEmpty);
   command->add_option("--loss", o->options.loss, "what is learnt: answers, all, or the last answer")
       ->check(CLI::IsMember({kLossAnswers, kLossAll, kLossLast}))
@@ -192,7 +250,8 @@ void add_data_show_command(CLI::App& data, Action& action) {
                     "print one JSON object: counts, and text, ids and learnt of each shown row");
   command->footer(
       R"(A row is {"messages": [{"role", "content"}...]}, ShareGPT's {"conversations": [{"from", "value"}...]},
-Alpaca's {"instruction", "input", "output"}, {"prompt", "completion"} or {"text"}; "tools" and "system" beside them.
+Alpaca's {"instruction", "input", "output"}, {"prompt", "completion"} or {"text"}; "tools" and "system" beside them. Of pairs
+of answers it is {"prompt", "chosen", "rejected"}, texts or lists of messages; or "conversations" in place of "prompt".
 Examples:
   lpmm data show my.jsonl --init runs/base
   lpmm data show my.jsonl --tokenizer Qwen3-0.6B/ --first 10 --count 3

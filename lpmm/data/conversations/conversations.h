@@ -29,14 +29,18 @@ struct ConversationOptions {
   Json variables = Json::object();  // of the template, beside those of a conversation
 };
 
-struct ReadConversations {
-  std::vector<Document> documents;
-  std::int64_t read = 0;    // conversations and texts in the files: documents, broken and empty
+// What was read of rows.
+struct ReadCounts {
+  std::int64_t read = 0;    // rows of the files: documents, or pairs of them, broken and empty
   std::int64_t broken = 0;  // left out by skip_broken
-  std::int64_t empty = 0;   // left out, as no token of them is learnt
+  std::int64_t empty = 0;   // left out, as nothing is learnt of them
   std::int64_t tokens = 0, learnt = 0;
   std::vector<std::string> reasons;  // "FILE: line N: WHY" of the first few broken ones
   std::vector<std::string> unused;   // columns that nothing was read from
+};
+
+struct ReadConversations : ReadCounts {
+  std::vector<Document> documents;
 };
 
 // One conversation as it is rendered.

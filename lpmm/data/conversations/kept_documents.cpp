@@ -78,12 +78,12 @@ DocumentsRead read_all(const DocumentsToKeep& what, IdWriter& ids) {
   DocumentsRead read;
   const auto take = [&](const Document& document) {
     read.counts.emplace_back();
-    cut_document(document, static_cast<std::size_t>(what.length), what.too_long, read.counts.back(),
-                 [&](std::size_t first, std::size_t slots, std::int32_t learnt) {
-                   const PackedPiece piece{ids.count(), static_cast<std::int32_t>(slots), learnt};
-                   read.pieces.emplace_back(piece, static_cast<std::int32_t>(read.counts.size() - 1));
-                   ids.add(document, first, slots + 1);
-                 });
+    cut_group({&document, 1}, static_cast<std::size_t>(what.length), what.too_long, read.counts.back(),
+              [&](const Document&, std::size_t first, std::size_t slots, std::int32_t learnt) {
+                const PackedPiece piece{ids.count(), static_cast<std::int32_t>(slots), learnt};
+                read.pieces.emplace_back(piece, static_cast<std::int32_t>(read.counts.size() - 1));
+                ids.add(document, first, slots + 1);
+              });
   };
   what.read(take, false);
   read.trained = std::ssize(read.counts);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <numeric>
 #include <stdexcept>
 
 #include "lpmm/base/error.h"
@@ -34,6 +35,30 @@ void pack_window(std::vector<std::int32_t> window, std::span<const std::int32_t>
   }
 }
 
+std::size_t slots_of(const Document& document) {
+  if (document.learnt.size() != document.ids.size()) throw std::logic_error("a document lacks marks");
+  return document.ids.empty() ? 0 : document.ids.size() - 1;
+}
+
+// Gives each its part of `room` slots: the short ones all that they want, the others equal parts of the rest.
+void share(std::size_t room, std::vector<std::size_t>& slots) {
+  std::vector<std::size_t> order(slots.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return slots[i]; });
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    std::size_t& own = slots[order[i]];
+    own = std::min(own, room / (order.size() - i));
+    room -= own;
+  }
+}
+
+// The labels of so many slots that count.
+std::int32_t learnt_of(const Document& document, std::size_t first, std::size_t slots) {
+  if (slots == 0) return 0;
+  const auto marks = document.learnt.begin() + static_cast<std::ptrdiff_t>(first) + 1;
+  return static_cast<std::int32_t>(std::count(marks, marks + static_cast<std::ptrdiff_t>(slots), 1));
+}
+
 }  // namespace
 
 TooLong too_long_of(std::string_view word) {
@@ -56,41 +81,53 @@ std::vector<std::vector<std::int32_t>> pack(std::span<const std::int32_t> slots,
   return all;
 }
 
-void cut_document(const Document& document, std::size_t length, TooLong too_long, PackingCounts& counts,
-                  const TakePiece& take) {
-  const std::size_t slots = document.ids.empty() ? 0 : document.ids.size() - 1;
-  if (document.learnt.size() != document.ids.size()) throw std::logic_error("a document lacks marks");
-  const bool fits = slots <= length;
-  ++counts.documents;
+void cut_group(std::span<const Document> group, std::size_t length, TooLong too_long, PackingCounts& counts,
+               const TakePiece& take) {
+  std::vector<std::size_t> slots;
+  for (const Document& document : group) slots.push_back(slots_of(document));
+  const bool fits = std::accumulate(slots.begin(), slots.end(), std::size_t{0}) <= length;
+  counts.documents += std::ssize(group);
   if (!fits) ++counts.too_long;
   if (!fits && too_long == TooLong::kDrop) return;
-  const std::size_t end = too_long == TooLong::kSplit ? slots : std::min(slots, length);
-  bool is_learnt = false;
-  for (std::size_t first = 0; first < end; first += length) {
-    const std::size_t here = std::min(length, end - first);
-    const auto marks = document.learnt.begin() + static_cast<std::ptrdiff_t>(first) + 1;
-    const auto learnt = std::count(marks, marks + static_cast<std::ptrdiff_t>(here), 1);
-    if (learnt == 0) continue;
-    is_learnt = true;
-    take(first, here, static_cast<std::int32_t>(learnt));
+  if (!fits && too_long == TooLong::kSplit) {
+    if (group.size() > 1) throw std::logic_error("a group of documents is not split");
+    bool is_learnt = false;
+    for (std::size_t first = 0; first < slots[0]; first += length) {
+      const std::size_t here = std::min(length, slots[0] - first);
+      const std::int32_t learnt = learnt_of(group[0], first, here);
+      is_learnt |= learnt > 0;
+      if (learnt > 0) take(group[0], first, here, learnt);
+    }
+    if (!is_learnt) ++counts.unlearnt;
+    return;
   }
-  if (!is_learnt) ++counts.unlearnt;
+  share(length, slots);
+  std::vector<std::int32_t> learnt;
+  for (std::size_t i = 0; i < group.size(); ++i) learnt.push_back(learnt_of(group[i], 0, slots[i]));
+  if (std::ranges::count(learnt, 0) > 0) {
+    ++counts.unlearnt;
+    return;
+  }
+  for (std::size_t i = 0; i < group.size(); ++i) take(group[i], 0, slots[i], learnt[i]);
 }
 
-PackedOrder order_pieces(std::span<const PackedPiece> pieces, int length, PackingCounts& counts) {
+PackedOrder order_pieces(std::span<const PackedPiece> pieces, int length, PackingCounts& counts, int group) {
   PackedOrder order;
-  std::vector<std::int32_t> slots;
-  for (const PackedPiece& piece : pieces) {
-    slots.push_back(piece.slots);
-    counts.slots += piece.slots;
-    counts.learnt += piece.learnt;
+  const auto together = static_cast<std::size_t>(group);
+  std::vector<std::int32_t> slots(pieces.size() / together);
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    slots[i / together] += pieces[i].slots;
+    counts.slots += pieces[i].slots;
+    counts.learnt += pieces[i].learnt;
   }
   order.pieces.reserve(pieces.size());
   for (const auto& sequence : pack(slots, length)) {
     std::int32_t learnt = 0;
     for (const std::int32_t i : sequence) {
-      order.pieces.push_back(pieces[static_cast<std::size_t>(i)]);
-      learnt += order.pieces.back().learnt;
+      for (const PackedPiece& piece : pieces.subspan(static_cast<std::size_t>(i) * together, together)) {
+        order.pieces.push_back(piece);
+        learnt += piece.learnt;
+      }
     }
     order.learnt.push_back(learnt);
     order.first.push_back(std::ssize(order.pieces));
@@ -98,22 +135,23 @@ PackedOrder order_pieces(std::span<const PackedPiece> pieces, int length, Packin
   return order;
 }
 
-PackedDocuments::PackedDocuments(std::span<const Document> documents, int length, TooLong too_long)
+PackedDocuments::PackedDocuments(std::span<const Document> documents, int length, TooLong too_long, int group)
     : length_(static_cast<std::size_t>(length)) {
   const auto own = std::make_shared<Owned>();
   std::vector<PackedPiece> pieces;
-  for (const Document& document : documents) {
-    cut_document(document, length_, too_long, at_.counts,
-                 [&](std::size_t first, std::size_t slots, std::int32_t learnt) {
-                   const auto begin = static_cast<std::ptrdiff_t>(first),
-                              end = static_cast<std::ptrdiff_t>(first + slots + 1);
-                   pieces.push_back({std::ssize(own->ids), static_cast<std::int32_t>(slots), learnt});
-                   own->ids.insert(own->ids.end(), document.ids.begin() + begin, document.ids.begin() + end);
-                   own->learnt.insert(own->learnt.end(), document.learnt.begin() + begin,
-                                      document.learnt.begin() + end);
-                 });
+  const auto take = [&](const Document& document, std::size_t first, std::size_t slots, std::int32_t learnt) {
+    const auto begin = static_cast<std::ptrdiff_t>(first),
+               end = static_cast<std::ptrdiff_t>(first + slots + 1);
+    pieces.push_back({std::ssize(own->ids), static_cast<std::int32_t>(slots), learnt});
+    own->ids.insert(own->ids.end(), document.ids.begin() + begin, document.ids.begin() + end);
+    own->learnt.insert(own->learnt.end(), document.learnt.begin() + begin, document.learnt.begin() + end);
+  };
+  const auto together = static_cast<std::size_t>(group);
+  if (documents.size() % together != 0) throw std::logic_error("documents that are no whole groups");
+  for (std::size_t i = 0; i < documents.size(); i += together) {
+    cut_group(documents.subspan(i, together), length_, too_long, at_.counts, take);
   }
-  own->order = order_pieces(pieces, length, at_.counts);
+  own->order = order_pieces(pieces, length, at_.counts, group);
   owned_ = own;
   at_.ids = own->ids;
   at_.learnt = own->learnt;
@@ -135,6 +173,18 @@ std::int64_t PackedDocuments::bytes() const {
 
 std::uint32_t PackedDocuments::checksum(std::uint32_t before) const {
   return crc32(std::as_bytes(at_.learnt), crc32(std::as_bytes(at_.ids), before));
+}
+
+std::vector<PackedDocuments::Place> PackedDocuments::places(std::int64_t sequence) const {
+  std::vector<Place> all;
+  const auto at = static_cast<std::size_t>(sequence);
+  std::int64_t slot = 0;
+  for (std::int64_t i = at_.first[at]; i < at_.first[at + 1]; ++i) {
+    const std::int64_t end = slot + at_.pieces[static_cast<std::size_t>(i)].slots;
+    all.push_back({i, slot, end});
+    slot = end;
+  }
+  return all;
 }
 
 // A file may hold anything.

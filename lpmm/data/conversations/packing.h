@@ -31,8 +31,8 @@ TooLong too_long_of(std::string_view word);
 
 struct PackingCounts {
   std::int64_t documents = 0;  // that were given
-  std::int64_t too_long = 0;   // of them
-  std::int64_t unlearnt = 0;   // left out, as none of their tokens (within the length) is learnt
+  std::int64_t too_long = 0;   // of them, or of their groups
+  std::int64_t unlearnt = 0;   // the same, left out, as none of their tokens (within the length) is learnt
   std::int64_t slots = 0;      // with a token
   std::int64_t learnt = 0;     // whose label counts
 };
@@ -50,11 +50,14 @@ struct PackedPiece {
   std::int32_t learnt = 0;  // labels that count
 };
 
-// Cuts a document: calls `take` with the first token of each piece, its slots and its labels that count, if
-// some do. Counts the document.
-using TakePiece = std::function<void(std::size_t first, std::size_t slots, std::int32_t learnt)>;
-void cut_document(const Document& document, std::size_t length, TooLong too_long, PackingCounts& counts,
-                  const TakePiece& take);
+// Cuts documents that stay together, one or several: calls `take` with the first token of each piece, its
+// slots and its labels that count, if some do. Several share a sequence, so they are too long together, then
+// cut to one length where they are longer than that, and left out where nothing of one is learnt; they are
+// not split. Counts the documents.
+using TakePiece =
+    std::function<void(const Document& of, std::size_t first, std::size_t slots, std::int32_t learnt)>;
+void cut_group(std::span<const Document> group, std::size_t length, TooLong too_long, PackingCounts& counts,
+               const TakePiece& take);
 
 // Pieces as they follow each other in the sequences.
 struct PackedOrder {
@@ -62,8 +65,9 @@ struct PackedOrder {
   std::vector<std::int64_t> first = {0};  // the first piece of each sequence, and one past the last
   std::vector<std::int32_t> learnt;       // of each sequence, labels that count
 };
-// Counts slots and labels.
-PackedOrder order_pieces(std::span<const PackedPiece> pieces, int length, PackingCounts& counts);
+// Neighbours of a `group` follow each other in one sequence. Counts slots and labels.
+PackedOrder order_pieces(std::span<const PackedPiece> pieces, int length, PackingCounts& counts,
+                         int group = 1);
 
 // An id in a file: its top bit is set where it is learnt.
 inline std::int32_t marked_id(std::int32_t id, bool is_learnt) {
@@ -88,12 +92,19 @@ struct PackedArrays {
 // Threads may share it.
 class PackedDocuments {
  public:
+  // A document, and its slots [first, end) of a sequence.
+  struct Place {
+    std::int64_t document = 0, first = 0, end = 0;
+  };
+
   PackedDocuments() = default;
-  PackedDocuments(std::span<const Document> documents, int length, TooLong too_long);
+  // Neighbours of a `group` stay together (cut_group).
+  PackedDocuments(std::span<const Document> documents, int length, TooLong too_long, int group = 1);
   PackedDocuments(const PackedArrays& arrays, int length)
       : length_(static_cast<std::size_t>(length)), at_(arrays) {}
 
   std::int64_t sequences() const { return std::max<std::int64_t>(1, std::ssize(at_.first)) - 1; }
+  std::int64_t documents() const { return std::ssize(at_.pieces); }  // in them, each part of a split one
   std::int64_t learnt(std::int64_t sequence) const {
     return at_.learnt_of[static_cast<std::size_t>(sequence)];
   }
@@ -102,6 +113,8 @@ class PackedDocuments {
   std::int64_t bytes() const;  // of memory; none of a file's
   // Of tokens, marks and their order, where they are in memory.
   std::uint32_t checksum(std::uint32_t before) const;
+  // The documents of a sequence. They are numbered as they follow each other in all sequences.
+  std::vector<Place> places(std::int64_t sequence) const;
   // Adds a sequence to tokens, labels, starts and count; without `counts` all its labels are of no token.
   // Throws RunError naming the file where it is damaged.
   void append(std::int64_t sequence, Batch& out, bool counts = true) const;

@@ -7,6 +7,9 @@
 
 namespace lpmm {
 
+// Empties a batch for sequences of tokens, and keeps its room.
+void begin_sequences(Batch& batch);
+
 // A batch has the sequences of neighbouring places of an epoch.
 class Sequences : public DataSource {
  public:

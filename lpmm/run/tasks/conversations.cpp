@@ -1,23 +1,13 @@
 // Conversations for language models, packed into sequences.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include <optional>
 #include <utility>
 
-#include "lpmm/base/error.h"
-#include "lpmm/base/terminal.h"
 #include "lpmm/base/text.h"
-#include "lpmm/data/conversations/chat_templates.h"
 #include "lpmm/data/conversations/conversation_data.h"
 #include "lpmm/data/conversations/kept_documents.h"
 #include "lpmm/data/conversations/rows.h"
 #include "lpmm/data/corpus/kept_files.h"
-#include "lpmm/data/images.h"
 #include "lpmm/files/files.h"
-#include "lpmm/program/family.h"
-#include "lpmm/run/beside/model_files.h"
-#include "lpmm/run/checkpoint.h"
+#include "lpmm/run/tasks/row_files.h"
 #include "lpmm/run/tasks/task.h"
 #include "lpmm/run/tasks/tasks.h"
 #include "lpmm/version.h"
@@ -25,43 +15,7 @@
 namespace lpmm {
 namespace {
 
-std::unique_ptr<const Tokenizer> conversation_tokenizer(std::unique_ptr<Tokenizer> own,
-                                                        const TextOptions& text) {
-  if (own != nullptr) return own;
-  check_tokenizer(text);
-  if (text.tokenizer == "characters" || text.tokenizer == kWords) {
-    throw UsageError(
-        fmt::format("data.tokenizer = {}: conversations are read by bytes, {} or a file, or by "
-                    "the tokenizer of train.init",
-                    text.tokenizer, kGpt2Tokenizer));
-  }
-  return make_text_tokenizer(text, "");
-}
-
-// The folder of the model that the run starts from; empty: it keeps no files, or the run begins anew.
-std::string files_of_start(const RunConfig& config) {
-  return config.train.init.empty() ? "" : model_files_of(find_checkpoint(config.train.init));
-}
-
-// What of the files is not learnt from.
-void tell_rest(const std::string& path, const ReadConversations& all) {
-  if (all.broken > 0) {
-    tell(fmt::format("{}: {} of {} cannot be read and are left out, the first ones:\n", path, all.broken,
-                     all.read));
-    for (const std::string& reason : all.reasons) tell(fmt::format("  {}\n", printable(reason)));
-  }
-  if (all.empty > 0)
-    tell(fmt::format("{}: {} of {} have no token to learn and are left out\n", path, all.empty, all.read));
-  if (all.unused.empty()) return;
-  tell(fmt::format("{}: columns that are not read: {}\n", path,
-                   printable(fmt::format("{}", fmt::join(all.unused, ", ")))));
-}
-
-std::string found_data(const std::string& path) {
-  std::string found = find_data(path);
-  if (found.empty()) throw RunError(fmt::format("{}: no such file or folder", path));
-  return found;
-}
+constexpr const char* kNothingLearnt = "no token to learn";
 
 // How documents are read.
 struct Reading {
@@ -74,9 +28,9 @@ struct Reading {
 std::shared_ptr<const ConversationData> read(const TextOptions& file, const ConversationKeys& keys,
                                              int length, const Reading& reading) {
   const auto documents_of = [&](const std::string& path) {
-    ReadConversations all = read_conversations(found_data(path), reading.tokenizer, reading.chat_template,
+    ReadConversations all = read_conversations(find_row_files(path), reading.tokenizer, reading.chat_template,
                                                reading.options, reading.progress);
-    tell_rest(path, all);
+    tell_rest(path, all, kNothingLearnt);
     return std::move(all.documents);
   };
   std::vector<Document> train = documents_of(file.path), test;
@@ -89,7 +43,7 @@ std::shared_ptr<const ConversationData> read(const TextOptions& file, const Conv
 std::shared_ptr<const ConversationData> stream(const TextOptions& file, const ConversationKeys& keys,
                                                int length, const Reading& reading) {
   const auto files_of = [](const std::string& path) {
-    return path.empty() ? Json::array() : identity_of_files(conversation_files(found_data(path)));
+    return path.empty() ? Json::array() : identity_of_files(conversation_files(find_row_files(path)));
   };
   const auto checksum = [](const std::string& text) { return crc32(std::as_bytes(std::span(text))); };
   const chat::Template* chat_template = reading.chat_template;
@@ -118,35 +72,28 @@ std::shared_ptr<const ConversationData> stream(const TextOptions& file, const Co
   what.read = [&](const auto& take, bool is_test) {
     const std::string& path = is_test ? file.test_path : file.path;
     const ReadConversations all = read_conversations(
-        found_data(path), reading.tokenizer, chat_template, reading.options,
+        find_row_files(path), reading.tokenizer, chat_template, reading.options,
         [&](const Document& document) { take(document); }, reading.progress);
-    tell_rest(path, all);
+    tell_rest(path, all, kNothingLearnt);
   };
   KeptDocuments kept = kept_documents(what);
-  return std::make_shared<const ConversationData>(file.path, std::move(kept.train), std::move(kept.test),
-                                                  length, what.too_long, kept.checksum);
+  PackedParts parts{.train = std::move(kept.train),
+                    .test = std::move(kept.test),
+                    .length = length,
+                    .too_long = what.too_long,
+                    .file_checksum = kept.checksum};
+  check_parts(file.path, parts, parts.train.counts().documents > 0, parts.test.counts().documents > 0);
+  return std::make_shared<const ConversationData>(file.path, std::move(parts));
 }
 
 class ConversationTask : public Task {
  public:
   void open(RunConfig& config, std::unique_ptr<Tokenizer> own, const ProgressCall& progress) override {
+    RowFiles files = open_row_files(config, std::move(own), true);
+    tokenizer_ = std::move(files.tokenizer);
     const TextOptions& text = config.data.text;
-    if (text.path.empty() && text.mixture.empty()) {
-      throw UsageError(
-          fmt::format("data.set = {} needs data.path, a .jsonl, .json, .csv or .tsv file or a folder, or "
-                      "data.mixture, several of them",
-                      kConversationSet));
-    }
-    if (text.blocks || text.words > 0) {
-      throw UsageError("data.blocks and data.words are for data.set = text");
-    }
-    tokenizer_ = conversation_tokenizer(std::move(own), text);
     const ConversationKeys& keys = config.data.conversations;
-    const std::optional<chat::Template> chat_template =
-        find_template(keys.chat_template, files_of_start(config));
-    const ConversationOptions options{
-        .columns = text.columns, .loss = keys.loss, .skip_broken = keys.skip_broken};
-    const Reading reading{*tokenizer_, chat_template ? &*chat_template : nullptr, options, progress};
+    const Reading reading{*tokenizer_, files.used(), files.options, progress};
     std::vector<Mixture::Part> parts;
     for (const TextOptions& file : each_file(text)) {
       const auto data = file.streams ? stream(file, keys, config.model.length, reading)

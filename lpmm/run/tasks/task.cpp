@@ -20,14 +20,13 @@ void name_data(const DataRequest& request, RunConfig& config) {
   if (request.tests_last && !row.has_test_file) refuse("--test");
   if (!request.task.empty() && row.name_task == nullptr) refuse("--task");
   if (request.tests_last) config.data.test_file = kTestFile;
+  const bool is_also_by_path = std::ranges::count(row.also_by_path, config.data.set) > 0;
   // Another's chat template is that of the model that is evaluated.
-  if (config.data.set == kConversationSet && !request.checkpoint.empty())
-    config.train.init = request.checkpoint;
+  if (is_also_by_path && !request.checkpoint.empty()) config.train.init = request.checkpoint;
   if (row.name_task != nullptr) return row.name_task(request, config);
   if (request.data.empty()) return;
   const bool has_name = request.data != row.by_path && std::ranges::count(row.sets(), request.data) > 0;
-  const bool stays = !row.also_by_path.empty() && config.data.set == row.also_by_path;
-  if (has_name || !stays) config.data.set = has_name ? request.data : row.by_path;
+  if (has_name || !is_also_by_path) config.data.set = has_name ? request.data : row.by_path;
   config.data.text.path = has_name ? "" : request.data;
   config.data.text.test_path.clear();
   config.data.text.mixture.clear();

@@ -75,26 +75,28 @@ std::unique_ptr<Tokenizer> bytes_for_gpt2(RunConfig& config) {
 constinit const TaskRow kTextTask{
     .reads = "text",
     .by_path = kTextSet,
-    .also_by_path = kConversationSet,
+    .also_by_path = {kConversationSet, kPreferenceSet},
     .has_tokens = true,
     .continues = true,
     .is_judged_by_loss = true,
     .tests_own_part = true,
     .sets =
         [] {
-          return std::vector{kTextSet, kConversationSet};
+          return std::vector{kTextSet, kConversationSet, kPreferenceSet};
         },
     .make =
         [](const RunConfig& config) {
-          return config.data.set == kConversationSet ? make_conversation_task() : make_task<TextTask>(config);
+          return config.data.set == kConversationSet ? make_conversation_task()
+                 : config.data.set == kPreferenceSet ? make_preference_task()
+                                                     : make_task<TextTask>(config);
         },
     // Without a text of its own, any other may be evaluated later: bytes have no unknown characters. Several
     // texts have no characters of one.
     .complete =
         [](RunConfig& config, bool names_tokenizer) {
           TextOptions& text = config.data.text;
-          const bool wants_bytes =
-              config.data.set == kConversationSet || (config.data.set == kTextSet && text.path.empty());
+          const bool has_rows = config.data.set == kConversationSet || config.data.set == kPreferenceSet;
+          const bool wants_bytes = has_rows || (config.data.set == kTextSet && text.path.empty());
           if (wants_bytes && !names_tokenizer) text.tokenizer = "bytes";
         },
     .stand_in = bytes_for_gpt2};

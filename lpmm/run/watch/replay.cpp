@@ -9,6 +9,7 @@
 #include "lpmm/base/interrupt.h"
 #include "lpmm/files/files.h"
 #include "lpmm/memory/schedule.h"
+#include "lpmm/run/beside/reference.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/plan.h"
 #include "lpmm/run/stored_weights.h"
@@ -51,7 +52,7 @@ struct Replay::State {
         model(m),
         folder(f),
         device(std::move(d)),
-        data(load_data(s, device->host_pool())),
+        data(with_kept_reference(load_data(s, device->host_pool()), f.root)),
         program(m.build(config.train.batch / config.train.microbatches, config.train.compute, *device,
                         s.size.longest)) {}
 

@@ -1,0 +1,75 @@
+#include "lpmm/run/tasks/row_files.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <utility>
+
+#include "lpmm/base/error.h"
+#include "lpmm/base/terminal.h"
+#include "lpmm/base/text.h"
+#include "lpmm/data/conversations/chat_templates.h"
+#include "lpmm/data/images.h"
+#include "lpmm/data/text_data.h"
+#include "lpmm/run/beside/model_files.h"
+#include "lpmm/run/checkpoint.h"
+#include "lpmm/run/tasks/task.h"
+
+namespace lpmm {
+namespace {
+
+std::unique_ptr<const Tokenizer> row_tokenizer(std::unique_ptr<Tokenizer> own, const RunConfig& config) {
+  if (own != nullptr) return own;
+  const TextOptions& text = config.data.text;
+  check_tokenizer(text);
+  if (text.tokenizer == "characters" || text.tokenizer == kWords) {
+    throw UsageError(
+        fmt::format("data.tokenizer = {}: {} are read by bytes, {} or a file, or by the tokenizer of "
+                    "train.init",
+                    text.tokenizer, config.data.set, kGpt2Tokenizer));
+  }
+  return make_text_tokenizer(text, "");
+}
+
+// The folder of the model that the run starts from; empty: it keeps no files, or the run begins anew.
+std::string files_of_start(const RunConfig& config) {
+  return config.train.init.empty() ? "" : model_files_of(find_checkpoint(config.train.init));
+}
+
+}  // namespace
+
+RowFiles open_row_files(const RunConfig& config, std::unique_ptr<Tokenizer> own, bool has_mixtures) {
+  const TextOptions& text = config.data.text;
+  if (text.path.empty() && text.mixture.empty()) {
+    throw UsageError(
+        fmt::format("data.set = {} needs data.path: a .jsonl, .json, .csv or .tsv file, or a folder{}",
+                    config.data.set, has_mixtures ? "; or data.mixture, several of them" : ""));
+  }
+  if (text.blocks || text.words > 0) throw UsageError("data.blocks and data.words are for data.set = text");
+  const ConversationKeys& keys = config.data.conversations;
+  return {row_tokenizer(std::move(own), config),
+          find_template(keys.chat_template, files_of_start(config)),
+          {.columns = text.columns, .loss = keys.loss, .skip_broken = keys.skip_broken}};
+}
+
+std::string find_row_files(const std::string& path) {
+  std::string found = find_data(path);
+  if (found.empty()) throw RunError(fmt::format("{}: no such file or folder", path));
+  return found;
+}
+
+void tell_rest(const std::string& path, const ReadCounts& all, std::string_view empty) {
+  if (all.broken > 0) {
+    tell(fmt::format("{}: {} of {} cannot be read and are left out, the first ones:\n", path, all.broken,
+                     all.read));
+    for (const std::string& reason : all.reasons) tell(fmt::format("  {}\n", printable(reason)));
+  }
+  if (all.empty > 0) {
+    tell(fmt::format("{}: {} of {} have {} and are left out\n", path, all.empty, all.read, empty));
+  }
+  if (all.unused.empty()) return;
+  tell(fmt::format("{}: columns that are not read: {}\n", path,
+                   printable(fmt::format("{}", fmt::join(all.unused, ", ")))));
+}
+
+}  // namespace lpmm
