@@ -40,6 +40,10 @@ std::string files_of_start(const RunConfig& config) {
 
 RowFiles open_row_files(const RunConfig& config, std::unique_ptr<Tokenizer> own, bool has_mixtures) {
   const TextOptions& text = config.data.text;
+  if (!has_mixtures && (!text.mixture.empty() || text.streams)) {
+    throw UsageError(
+        fmt::format("data.mixture and data.stream are for data.set = text and {}", kConversationSet));
+  }
   if (text.path.empty() && text.mixture.empty()) {
     throw UsageError(
         fmt::format("data.set = {} needs data.path: a .jsonl, .json, .csv or .tsv file, or a folder{}",
