@@ -136,6 +136,7 @@ int run_plan(const PlanArguments& o) {
   for (const std::string& warning : warnings) tell(fmt::format("warning: {}\n", warning));
   Setup plain = setup;
   plain.config.policy = make_policy(kPlainPreset);
+  plain.config.policy.average = setup.config.policy.average;
   const Plan alone = o.ranks == 1 ? plan : make_plan(setup, *model);
   print_plan(alone, make_plan(plain, *make_model(plain.config)), setup.config.policy);
   if (o.ranks > 1) print_rank(alone, plan, o.ranks, setup.config.slots());

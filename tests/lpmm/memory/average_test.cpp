@@ -135,6 +135,26 @@ TEST(Average, PackedStaysWithThatInFp32) {
   }
 }
 
+// Rounded as the weights were, an average would be off by what their rounding took, always to one side.
+TEST(Average, HasDrawsOfItsOwn) {
+  CpuDevice device(1);
+  AveragedRun run(device, averaging("fp32", 0.9, "int4:block128:sr"));
+  ASSERT_TRUE(run.step(1e-2));  // the first update copies the weights
+  const std::vector<float> w = read(run.memory, run.memory.view(0, Role::kParameter));
+  kernels::RoleView expected = run.memory.average(0);
+  const DeviceMemory codes = device.allocate(code_bytes(expected.codec.format, expected.elements)),
+                     steps = device.allocate(step_bytes(expected.codec, expected.elements));
+  expected.codes = reinterpret_cast<std::uint8_t*>(codes.get());
+  expected.steps = reinterpret_cast<std::uint16_t*>(steps.get());
+  const auto encoded = [&](std::size_t tensor) {
+    device.encode(expected, 0, expected.elements, w.data(),
+                  {3, static_cast<std::uint32_t>(tensor), 1, noise_stream(Role::kParameter)});
+    return bytes_of(run.memory, expected);
+  };
+  EXPECT_NE(encoded(0), bytes_of(run.memory, run.memory.average(0)));
+  EXPECT_EQ(encoded(kAveraged.size()), bytes_of(run.memory, run.memory.average(0)));
+}
+
 TEST(Average, IsTheSameOnEveryDeviceAndForAnyThreads) {
   CpuDevice one(1), four(4);
   kernels::EmulatedCuda emulated(2);
