@@ -120,19 +120,24 @@ void visit_preferences(Visitor& v, Keys& keys) {
            "preferences: of an answer, the sum of its tokens' or their mean, which wants a beta of about 2");
 }
 
+template <class Visitor, class Data>
+void visit_images(Visitor& v, Data& data) {
+  v.boolean("augment", data.augment, "images: pad by 4, crop, flip");
+  v.integer("train_images", data.train_images, 1, 10'000'000, "drawn: images to train on");
+  v.integer("test_images", data.test_images, 1, 10'000'000, "drawn: images to test on");
+  v.integer("draw_seed", data.draw_seed, 0, kAnyWhole,
+            "drawn: seed of the images; pictures without a test folder: of the share");
+  v.integer("side", data.side, kImageSide, kMostImageSide,
+            "pixels of a side: drawn: a multiple of 32; of folders of pictures: 32 stands for what "
+            "train.init has, if it is set");
+}
+
 template <class Visitor, class Config>
 void visit_data(Visitor& v, Config& c) {
   v.section("data");
   v.choice("set", c.data.set, data_choices(*c.families),
            "what to train on; images: data.path; auto: cifar10 where it is found, else drawn");
-  v.boolean("augment", c.data.augment, "images: pad by 4, crop, flip");
-  v.integer("train_images", c.data.train_images, 1, 10'000'000, "drawn: images to train on");
-  v.integer("test_images", c.data.test_images, 1, 10'000'000, "drawn: images to test on");
-  v.integer("draw_seed", c.data.draw_seed, 0, kAnyWhole,
-            "drawn: seed of the images; pictures without a test folder: of the share");
-  v.integer("side", c.data.side, kImageSide, kMostImageSide,
-            "pixels of a side: drawn: a multiple of 32; of folders of pictures: 32 stands for what "
-            "train.init has, if it is set");
+  visit_images(v, c.data);
   v.text("path", c.data.text.path,
          "text: file of text or of tokens, or a folder of .txt and .md; empty: licence texts of a Debian "
          "system. images: file, folder of pictures (CLASS/, or train/CLASS/ and "
