@@ -150,12 +150,23 @@ void visit_source(Visitor& v, Options& text) {
   });
   v.text("test_path", text.test_path,
          "text, sentences, conversations, preferences: the file to test on, of pictures the folder of CLASS/ "
-         "or the "
-         "table; empty: a part of data.path, or for sentences the file that data.test_file names");
+         "or the table; empty: a part of data.path, or for sentences the file that data.test_file names");
   v.boolean(
       "stream", text.streams,
       "text, conversations: make the tokens once, into a file of the folder of data sets, and read them "
       "from there: memory does not grow with the data");
+}
+
+template <class Visitor, class Data>
+void visit_images(Visitor& v, Data& data) {
+  v.boolean("augment", data.augment, "images: pad by 4, crop, flip");
+  v.integer("train_images", data.train_images, 1, 10'000'000, "drawn: images to train on");
+  v.integer("test_images", data.test_images, 1, 10'000'000, "drawn: images to test on");
+  v.integer("draw_seed", data.draw_seed, 0, kAnyWhole,
+            "drawn: seed of the images; pictures without a test folder: of the share");
+  v.integer("side", data.side, kImageSide, kMostImageSide,
+            "pixels of a side: drawn: a multiple of 32; of folders of pictures: 32 stands for what "
+            "train.init has, if it is set");
 }
 
 template <class Visitor, class Config>
@@ -163,14 +174,7 @@ void visit_data(Visitor& v, Config& c) {
   v.section("data");
   v.choice("set", c.data.set, data_choices(*c.families),
            "what to train on; images: data.path; auto: cifar10 where it is found, else drawn");
-  v.boolean("augment", c.data.augment, "images: pad by 4, crop, flip");
-  v.integer("train_images", c.data.train_images, 1, 10'000'000, "drawn: images to train on");
-  v.integer("test_images", c.data.test_images, 1, 10'000'000, "drawn: images to test on");
-  v.integer("draw_seed", c.data.draw_seed, 0, kAnyWhole,
-            "drawn: seed of the images; pictures without a test folder: of the share");
-  v.integer("side", c.data.side, kImageSide, kMostImageSide,
-            "pixels of a side: drawn: a multiple of 32; of folders of pictures: 32 stands for what "
-            "train.init has, if it is set");
+  visit_images(v, c.data);
   visit_source(v, c.data.text);
   v.text(
       "columns", c.data.text.columns,

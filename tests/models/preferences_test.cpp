@@ -11,9 +11,9 @@
 namespace lpmm {
 namespace {
 
-constexpr int kLength = 40, kPairs = 3;
+constexpr int kSlotsOfPairs = 40, kPairCount = 3;
 
-std::string golden(const std::string& name) {
+std::string fixture_at(const std::string& name) {
   return LPMM_SOURCE_DIR "/tests/golden/" + name;
 }
 
@@ -24,7 +24,7 @@ std::shared_ptr<const DataSource> pairs_of(const SafetensorsFile& trl, const std
   const std::vector<float> said = values_of<float>(trl, model + ".reference");
   std::vector<float> reference;
   std::vector<std::int64_t> chosen_slots;
-  for (int i = 0; i < kPairs; ++i) {
+  for (int i = 0; i < kPairCount; ++i) {
     const auto prompt =
         static_cast<std::size_t>(values_of<std::int32_t>(trl, std::to_string(i) + ".prompt")[0]);
     double difference = 0;
@@ -41,7 +41,8 @@ std::shared_ptr<const DataSource> pairs_of(const SafetensorsFile& trl, const std
     }
     reference.push_back(static_cast<float>(difference));
   }
-  const PreferenceData data("pairs", pack_parts("pairs", documents, {}, 0, kLength, TooLong::kDrop, 2), {});
+  const PreferenceData data("pairs", pack_parts("pairs", documents, {}, 0, kSlotsOfPairs, TooLong::kDrop, 2),
+                            {});
   Batch all;
   data.make_reference_batch(0, data.all_examples(), all);
   std::vector<float> in_order;  // of the sequences, whose chosen answers differ in length
@@ -62,7 +63,7 @@ constexpr Loss kLosses[] = {{"sigmoid", {.beta = 0.3}},
 
 struct Trained {
   Trained(const std::string& name, const PreferenceLoss& loss, int sequences, const char* device)
-      : Trained(*published_family(golden(name)).published, golden(name), loss, sequences, device) {}
+      : Trained(*published_family(fixture_at(name)).published, fixture_at(name), loss, sequences, device) {}
   Trained(const Published& published, const std::string& path, const PreferenceLoss& loss, int sequences,
           const char* device)
       : imported(published, config_of(published, path, loss), path, device),
@@ -71,7 +72,7 @@ struct Trained {
   static ModelConfig config_of(const Published& published, const std::string& path,
                                const PreferenceLoss& loss) {
     ModelConfig c = published.read(path);
-    c.length = kLength;
+    c.length = kSlotsOfPairs;
     c.documents = true;
     c.preferences = loss;
     return c;
@@ -86,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(, PreferencesOf, testing::Values("llama_tiny", "gpt2_wi
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(PreferencesOf, LossAndGradientsAreThoseOfTrl) {
-  const SafetensorsFile trl(golden("preferences.safetensors"));
+  const SafetensorsFile trl(fixture_at("preferences.safetensors"));
   for (const char* device : {"cpu", "cuda-emulated"}) {
     for (const Loss& one : kLosses) {
       const std::string name = std::string(GetParam()) + "." + one.name;
@@ -96,12 +97,12 @@ TEST_P(PreferencesOf, LossAndGradientsAreThoseOfTrl) {
       Trained model(GetParam(), one.loss, 2, device);
       Batch batch;
       data->make_batch({.seed = 1, .batch = 2}, 0, 0, 0, batch);
-      ASSERT_EQ(batch.step_labels, kPairs);
+      ASSERT_EQ(batch.step_labels, kPairCount);
       ModelMemory& memory = model.imported.memory;
       Step step = memory.begin_step({1});
       const PendingLoss pending = model.program->train(memory, step, model.none, batch, 0);
       model.imported.device.synchronize();
-      EXPECT_NEAR(pending.read().loss_sum / kPairs, values_of<float>(trl, name + ".loss")[0], 1e-5);
+      EXPECT_NEAR(pending.read().loss_sum / kPairCount, values_of<float>(trl, name + ".loss")[0], 1e-5);
       for (int t = 0; t < memory.tensors(); ++t) {
         const std::string& tensor = memory.info(t).name;
         const std::vector<float> want = values_of<float>(trl, name + "." + tensor);
@@ -113,7 +114,7 @@ TEST_P(PreferencesOf, LossAndGradientsAreThoseOfTrl) {
 
 // To the last bit, though they share a sequence.
 TEST_P(PreferencesOf, APairChangesNothingOfOthers) {
-  const SafetensorsFile trl(golden("preferences.safetensors"));
+  const SafetensorsFile trl(fixture_at("preferences.safetensors"));
   Trained model(GetParam(), {.beta = 0.3}, 2, "cpu");
   std::vector<float> said[2];
   std::vector<kernels::PreferencePair> pairs;
@@ -136,19 +137,19 @@ TEST_P(PreferencesOf, APairChangesNothingOfOthers) {
 
 // Each pair weighs the same, though one microbatch has two of them.
 TEST_P(PreferencesOf, MicrobatchesCutTheMeanAnyhow) {
-  const SafetensorsFile trl(golden("preferences.safetensors"));
+  const SafetensorsFile trl(fixture_at("preferences.safetensors"));
   const auto data = pairs_of(trl, GetParam(), false);
   std::vector<std::vector<float>> gradients[2];
   for (const int microbatches : {1, 2}) {
     Trained model(GetParam(), {.beta = 0.3}, 2 / microbatches, "cpu");
     const Model& made = *model.imported.model;
     ModelMemory memory(made.tensors(), make_policy("fp32"), {}, 1, microbatches, model.imported.device);
-    published_family(golden(GetParam())).published->load(golden(GetParam()), memory);
+    published_family(fixture_at(GetParam())).published->load(fixture_at(GetParam()), memory);
     Step step = memory.begin_step({1});
     for (int k = 0; k < microbatches; ++k) {
       Batch batch;
       data->make_batch({.seed = 1, .batch = 2, .microbatches = microbatches}, 0, 0, k, batch);
-      EXPECT_EQ(batch.step_labels, kPairs);
+      EXPECT_EQ(batch.step_labels, kPairCount);
       model.program->train(memory, step, model.none, batch, k);
     }
     for (int t = 0; t < memory.tensors(); ++t) {

@@ -138,7 +138,7 @@ TEST_F(PreferencesTest, BrokenRowsAreNamedAndCounted) {
       {"{\"a\"", "is no JSON"},
       {"[1]", "is no JSON object"},
       {"{\"prompt\": \"a\", \"chosen\": \"b\"}",
-       "has no chosen and rejected answers, but \"chosen, prompt\""},
+       "has no chosen and rejected answers, but \"prompt, chosen\""},
       {R"({"prompt": "a", "chosen": "", "rejected": "b"})", "chosen is empty"},
       {R"({"prompt": "", "chosen": "a", "rejected": "b"})", "prompt is empty"},
       {R"({"prompt": "a", "chosen": 3, "rejected": "b"})", "chosen is no list of messages"},
@@ -185,7 +185,7 @@ TEST_F(PreferencesTest, EqualAnswersTeachNothing) {
 }
 
 // A document whose tokens say which pair it is of, and of which the last few are learnt.
-Document answer(int number, int tokens, int learnt_from) {
+Document answer_document(int number, int tokens, int learnt_from) {
   Document d;
   for (int i = 0; i < tokens; ++i) {
     d.ids.push_back(100 * number + i);
@@ -193,17 +193,18 @@ Document answer(int number, int tokens, int learnt_from) {
   }
   return d;
 }
-PreferenceData packed(const std::vector<std::pair<int, int>>& lengths, TooLong too_long, double share = 0) {
+PreferenceData packed_pairs(const std::vector<std::pair<int, int>>& lengths, TooLong too_long,
+                            double share = 0) {
   std::vector<Document> documents;
   for (std::size_t i = 0; i < lengths.size(); ++i) {
-    documents.push_back(answer(static_cast<int>(2 * i), lengths[i].first, 2));
-    documents.push_back(answer(static_cast<int>(2 * i + 1), lengths[i].second, 2));
+    documents.push_back(answer_document(static_cast<int>(2 * i), lengths[i].first, 2));
+    documents.push_back(answer_document(static_cast<int>(2 * i + 1), lengths[i].second, 2));
   }
   return {"drawn", pack_parts("drawn", std::move(documents), {}, share, 16, too_long, 2), {}};
 }
 
 TEST(PreferenceData, BothAnswersAreDocumentsOfOneSequence) {
-  const PreferenceData data = packed({{5, 4}, {9, 9}, {4, 6}, {3, 3}, {8, 4}}, TooLong::kDrop);
+  const PreferenceData data = packed_pairs({{5, 4}, {9, 9}, {4, 6}, {3, 3}, {8, 4}}, TooLong::kDrop);
   Batch batch;
   data.make_reference_batch(0, data.all_examples(), batch);
   ASSERT_EQ(batch.preferences.size(), 5U);
@@ -222,7 +223,7 @@ TEST(PreferenceData, BothAnswersAreDocumentsOfOneSequence) {
 }
 
 TEST(PreferenceData, PairsThatAreTooLongAreCutAlikeOrLeftOut) {
-  const PreferenceData cut = packed({{30, 6}, {30, 30}, {3, 40}}, TooLong::kCut);
+  const PreferenceData cut = packed_pairs({{30, 6}, {30, 30}, {3, 40}}, TooLong::kCut);
   Batch batch;
   cut.make_reference_batch(0, cut.all_examples(), batch);
   std::vector<std::pair<std::int64_t, std::int64_t>> slots;
@@ -231,11 +232,12 @@ TEST(PreferenceData, PairsThatAreTooLongAreCutAlikeOrLeftOut) {
   std::ranges::sort(slots);
   EXPECT_EQ(slots, (std::vector<std::pair<std::int64_t, std::int64_t>>{{2, 14}, {8, 8}, {11, 5}}));
   EXPECT_EQ(cut.parts().train.counts().too_long, 3);
-  const PreferenceData dropped = packed({{30, 6}, {5, 5}}, TooLong::kDrop);
+  const PreferenceData dropped = packed_pairs({{30, 6}, {5, 5}}, TooLong::kDrop);
   EXPECT_EQ(dropped.reference_size(), 1);
-  EXPECT_THROW(packed({{30, 6}}, TooLong::kDrop), UsageError);
+  EXPECT_THROW(packed_pairs({{30, 6}}, TooLong::kDrop), UsageError);
   // Where an answer begins behind the cut, the whole pair is left out.
-  std::vector<Document> documents = {answer(0, 30, 25), answer(1, 6, 2), answer(2, 5, 2), answer(3, 5, 2)};
+  std::vector<Document> documents = {answer_document(0, 30, 25), answer_document(1, 6, 2),
+                                     answer_document(2, 5, 2), answer_document(3, 5, 2)};
   const PackedParts parts = pack_parts("late", documents, {}, 0, 16, TooLong::kCut, 2);
   EXPECT_EQ(parts.train.documents(), 2);
   EXPECT_EQ(parts.train.counts().unlearnt, 1);
@@ -243,7 +245,7 @@ TEST(PreferenceData, PairsThatAreTooLongAreCutAlikeOrLeftOut) {
 
 TEST(PreferenceData, ReferencesFollowTheirPairs) {
   std::vector<std::pair<int, int>> lengths(20, {4, 5});
-  const PreferenceData data = packed(lengths, TooLong::kDrop, 0.25);
+  const PreferenceData data = packed_pairs(lengths, TooLong::kDrop, 0.25);
   EXPECT_EQ(data.test_items(), 5);
   ASSERT_EQ(data.reference_size(), 20);
   Batch batch;

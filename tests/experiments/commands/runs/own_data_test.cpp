@@ -126,6 +126,47 @@ TEST_F(OwnData, ConversationsTuneAModel) {
       {"data.too_long", "are for data.set = conversations"});
 }
 
+TEST_F(OwnData, PairsOfAnswersAreTrainedOnByTheirOwnRecipe) {
+  std::string lines;
+  for (int i = 0; i < 60; ++i) {
+    lines += fmt::format("{{\"prompt\": \"{}? \", \"chosen\": \"aei\", \"rejected\": \"kmn\"}}\n", i);
+  }
+  write("pairs.jsonl", lines);
+  write("base.toml",
+        "[model]\nname = \"gpt\"\nlayers = 1\nheads = 2\nembedding = 16\ncontext = 64\n[data]\nset = "
+        "\"text\"\npath = \"pairs.jsonl\"\ntokenizer = \"bytes\"\n[train]\nsteps = 1\nbatch = 2\n");
+  ASSERT_EQ(lpmm({"train", "base.toml", "--out", "base"}).code, 0);
+  const std::vector<std::string> start = {
+      "--init", "base",          "--set", "data.set=preferences", "--set", "data.path=pairs.jsonl",
+      "--set",  "train.steps=3", "--set", "train.batch=4",        "--set", "train.microbatches=2"};
+  const auto with = [&](std::vector<std::string> command) {
+    command.insert(command.end(), start.begin(), start.end());
+    return command;
+  };
+  const Outcome plan = lpmm(with({"plan"}));
+  EXPECT_NE(plan.out.find("tokens are learnt"), std::string::npos) << plan.out << plan.err;
+  const Outcome trained = lpmm(with({"train", "--out", "mine"}));
+  expect_said(trained, "no CONFIG: the recipe dpo_tune for text");
+  expect_said(trained, "54 pairs of answers to train on");
+  EXPECT_NE(trained.out.find("margin"), std::string::npos) << trained.out;
+  EXPECT_TRUE(fs::exists(path("mine/reference.safetensors")));
+  const Outcome eval = lpmm({"eval", "mine", "--json"});
+  for (const char* key : {"\"pairs\": 6", "\"accuracy\"", "\"margin\"", "\"loss\""}) {
+    EXPECT_NE(eval.out.find(key), std::string::npos) << eval.out << eval.err;
+  }
+  EXPECT_EQ(eval.out.find("perplexity"), std::string::npos) << eval.out;
+  const Outcome shown = lpmm({"data", "show", "pairs.jsonl"});
+  EXPECT_NE(shown.out.find("60 pairs of answers"), std::string::npos) << shown.out << shown.err;
+  EXPECT_NE(shown.out.find("chosen, 6 tokens"), std::string::npos) << shown.out;
+  EXPECT_NE(shown.out.find("0? [[kmn]]"), std::string::npos) << shown.out;
+  expect_failure(lpmm({"data", "show", "pairs.jsonl", "--set", "conversations"}), 1,
+                 {"line 1", "data.set = \"preferences\" reads pairs of answers"});
+  fs::remove(path("mine/reference.safetensors"));
+  std::vector<std::string> longer = with({"train", "--out", "mine", "--resume"});
+  longer.insert(longer.end(), {"--set", "train.steps=4"});
+  expect_failure(lpmm(longer), 1, {"reference.safetensors", "is not there", "--init"});
+}
+
 TEST_F(OwnData, WhatIsLeftOpenIsAskedFor) {
   ASSERT_EQ(lpmm({"import", kGolden + std::string("roberta_tiny"), "--out", "base"}).code, 0);
   expect_failure(lpmm({"train", "--init", "base", "--out", "mine"}), 2,
