@@ -102,34 +102,38 @@ struct RotaryArgs {
 struct Seen {
   int keys = 0;              // of the sequence; none beyond them is seen
   bool is_causal = false;    // row r, which is position past + r, sees itself and positions before
-  int past = 0, window = 0;  // causal: so many positions at most, itself among them; 0: all
+  int past = 0, window = 0;  // so many positions to each side that it sees, itself among them; 0: all
   Documents documents = {};  // causal: of the sequence's positions
   template <class Row>
   LPMM_HD Row first(Row row) const {
-    const Row begin = window > 0 && past + row >= window ? past + row + 1 - window : 0;
+    const Row at = is_causal ? past + row : within(past + row);
+    const Row begin = window > 0 && at >= window ? at + 1 - window : 0;
     if (documents.starts == nullptr) return begin;
     const Row start = documents.starts[within(past + row)];
     return start > begin ? start : begin;
   }
   template <class Row>
   LPMM_HD Row end(Row row) const {
+    if (!is_causal && window > 0) return keys - past - row > window ? past + row + window : keys;
     return is_causal && past + row < keys ? past + row + 1 : keys;
   }
   // The other way round: the rows from first_row(k) to end_row(k, rows) - 1, of `rows`, see key k.
   template <class Key>
   LPMM_HD Key first_row(Key key) const {
-    return is_causal && key > past ? key - past : 0;
+    if (!is_causal) return window > 0 && key - past >= window ? key - past + 1 - window : 0;
+    return key > past ? key - past : 0;
   }
   template <class Key>
   LPMM_HD Key end_row(Key key, Key rows) const {
-    const Key end = window > 0 && key - past + window < rows ? key - past + window : rows;
+    const bool is_before_end = window > 0 && key - past + window < rows && key + window < keys;
+    const Key end = is_before_end ? key - past + window : rows;
     if (documents.ends == nullptr) return end;
     const Key last = documents.ends[within(key)] - past;
     return last < end ? last : end;
   }
 
  private:
-  // Tiles go beyond the sequence.
+  // Tiles go beyond the sequence, and a position behind its end sees what the last one does.
   template <class Position>
   LPMM_HD Position within(Position position) const {
     return position < keys ? position : keys - 1;
@@ -151,6 +155,7 @@ struct AttentionShape {
   int key_length = 0;        // positions of the other value; 0: self-attention. Not causal
   int window = 0;            // of Seen
   Documents documents = {};  // causal, without a cache
+  bool has_bias = false;     // AttentionForward::bias; self-attention, without a cache
   LPMM_HD Seen seen(std::int64_t sequence, int past = 0) const {
     return {is_causal || lengths == nullptr ? past + key_rows() : lengths[sequence], is_causal, past, window,
             documents.from(sequence * length)};
@@ -163,6 +168,9 @@ struct AttentionShape {
   LPMM_HD std::int64_t key_width() const { return std::int64_t{1} * key_heads() * head_width; }
   LPMM_HD std::int64_t row_width() const { return width() + 2 * key_width(); }  // of queries, keys and values
   LPMM_HD std::int64_t rows() const { return std::int64_t{1} * batch * length; }
+  // Of a bias: distances from a row to a key, and the place of one among them.
+  LPMM_HD std::int64_t distances() const { return std::int64_t{2} * length - 1; }
+  LPMM_HD std::int64_t distance(std::int64_t row, std::int64_t key) const { return key - row + length - 1; }
   // Heads in a row of queries, and in one of keys; where the keys begin there.
   LPMM_HD int query_row_heads() const { return is_self() ? heads + 2 * key_heads() : heads; }
   LPMM_HD int key_row_heads() const { return is_self() ? query_row_heads() : 2 * key_heads(); }
@@ -186,6 +194,7 @@ struct AttentionForward {
   void* cache = nullptr;
   std::int64_t room = 0;
   int past = 0;
+  const float* bias = nullptr;  // (distances(), heads), added to scores
 };
 struct AttentionBackward {
   AttentionShape shape;
@@ -196,6 +205,9 @@ struct AttentionBackward {
   void *dq = nullptr, *dkv = nullptr;              // dkv is null as kv is
   bool accumulate = false, accumulate_kv = false;  // dq += and dkv += instead of =
   void* scratch = nullptr;
+  const float* bias = nullptr;
+  float* bias_gradient = nullptr;
+  bool accumulate_bias = false;
 };
 std::int64_t attention_probabilities(const AttentionShape& shape);  // elements of that numbering
 
@@ -204,8 +216,17 @@ struct MeanShape {
   std::int64_t batch = 0, length = 0, width = 0;
   ValueType type = ValueType::kFp32;
   const std::int32_t* lengths = nullptr;  // of each sequence, its first positions that count; null: all
+  bool is_weighted = false;               // the first position counts once, the second twice, and so on
   LPMM_HD std::int64_t count(std::int64_t sequence) const {
     return lengths == nullptr ? length : lengths[sequence];
+  }
+  LPMM_HD float weight(std::int64_t position) const {
+    return is_weighted ? static_cast<float>(position + 1) : 1.0F;
+  }
+  // Of all positions of a sequence.
+  LPMM_HD float weights(std::int64_t sequence) const {
+    const std::int64_t n = count(sequence);
+    return static_cast<float>(is_weighted ? n * (n + 1) / 2 : n);
   }
 };
 
@@ -324,7 +345,8 @@ class SequenceKernels {
   virtual void row_norm_forward(const RowNormShape& shape, const RowNormForward& args) = 0;
   virtual std::int64_t row_norm_scratch_bytes(const RowNormShape& shape) const = 0;  // of the backward
   virtual void row_norm_backward(const RowNormShape& shape, const RowNormBackward& args, void* scratch) = 0;
-  // y (batch, width): the mean of the positions of each sequence of x, (batch, length, width).
+  // y (batch, width): the mean, weighted or not, of the positions of each sequence of x, (batch, length,
+  // width).
   virtual void mean_forward(const MeanShape& shape, const void* x, void* y) = 0;
   virtual void mean_backward(const MeanShape& shape, const void* dy, void* dx, bool accumulate) = 0;
   virtual void rotary(const RotaryArgs& args) = 0;

@@ -1,6 +1,7 @@
-// BERT: Devlin et al. 2019, RoBERTa: Liu et al. 2019, and DistilBERT: Sanh et al. 2019. Attention to all
-// positions, norms behind each part. What stands on top depends on the data: classes, a number, or the mean
-// of the positions as an embedding of the sentence. Tensors have the names of the published checkpoints.
+// BERT: Devlin et al. 2019, RoBERTa: Liu et al. 2019, DistilBERT: Sanh et al. 2019, and MPNet: Song et al.
+// 2020, whose attention has a bias of distances. Attention to all positions, norms behind each part. What
+// stands on top depends on the data: classes, a number, or the mean of the positions as an embedding of the
+// sentence. Tensors have the names of the published checkpoints.
 #include <fmt/format.h>
 
 #include <array>
@@ -17,6 +18,7 @@
 #include "lpmm/program/ops/sequence/embedding.h"
 #include "lpmm/program/ops/sequence/mean.h"
 #include "lpmm/program/ops/sequence/positions.h"
+#include "lpmm/program/ops/sequence/relative_bias.h"
 #include "lpmm/program/ops/sequence/token_loss.h"
 #include "lpmm/program/ops/sequence/types.h"
 #include "models/families.h"
@@ -40,6 +42,14 @@ constexpr LayerNames kBertNames{
 constexpr LayerNames kDistilledNames{"transformer.layer.", "attention.q_lin",   "attention.k_lin",
                                      "attention.v_lin",    "attention.out_lin", "sa_layer_norm",
                                      "ffn.lin1",           "ffn.lin2",          "output_layer_norm"};
+constexpr LayerNames kMpnetNames{"encoder.layer.",     "attention.attn.q", "attention.attn.k",
+                                 "attention.attn.v",   "attention.attn.o", "attention.LayerNorm",
+                                 "intermediate.dense", "output.dense",     "output.LayerNorm"};
+
+const LayerNames& names_of(const ModelConfig& c) {
+  if (c.flag("relative_bias")) return kMpnetNames;
+  return c.flag("distilled") ? kDistilledNames : kBertNames;
+}
 
 Value embedded(ProgramBuilder& b, const ModelConfig& c) {
   const std::string name = "embeddings.";
@@ -59,15 +69,19 @@ void word_head(ProgramBuilder& b, const ModelConfig& c, Value x) {
                 c.number("label_smoothing"));
 }
 
+void embed(ProgramBuilder& b, const ModelConfig& c, Value x) {
+  output(b, c.flag("first_embeds") ? select(b, x, 0) : mean(b, x, c.flag(kWeightedEmbeds)));
+}
+
 // What the model says of each sentence. An embedding does not need the pooler, but a run that goes on from it
-// does.
+// does, or who reads the model: MPNet's own head has no use for it.
 void head(ProgramBuilder& b, const ModelConfig& c, Value x) {
   Value first = select(b, x, 0);
-  if (c.flag("pooler")) {
+  if (c.flag("pooler") && (c.classes == 0 || !c.flag("dense_head"))) {
     first = activation(b, Activation::kTanh,
                        projection(b, "pooler.dense", first, c.integer("embedding"), kDeviation));
   }
-  if (c.classes == 0) return output(b, c.flag("first_embeds") ? select(b, x, 0) : mean(b, x));
+  if (c.classes == 0) return embed(b, c, x);
   if (c.flag("distilled")) {
     first = relu(b, projection(b, "pre_classifier", first, c.integer("embedding"), kDeviation));
   }
@@ -85,8 +99,10 @@ void head(ProgramBuilder& b, const ModelConfig& c, Value x) {
 void forward(ProgramBuilder& b, const ModelConfig& c) {
   const int heads = c.integer("heads"), width = c.integer("embedding");
   const double drop = c.number("dropout"), epsilon = c.number("epsilon");
-  const LayerNames& names = c.flag("distilled") ? kDistilledNames : kBertNames;
+  const LayerNames& names = names_of(c);
   Value x = embedded(b, c);
+  Value bias;
+  if (c.flag("relative_bias")) bias = relative_bias(b, "encoder.relative_attention_bias", heads, x.width);
   for (int i = 0; i < c.integer("layers"); ++i) {
     const auto layer = [&](Value in) {
       const auto name = [&](std::string_view part) { return fmt::format("{}{}.{}", names.layer, i, part); };
@@ -95,7 +111,7 @@ void forward(ProgramBuilder& b, const ModelConfig& c) {
                              {.name = name(names.key), .outputs = width, .heads = heads},
                              {.name = name(names.value), .outputs = width, .heads = heads}},
                             in, kDeviation);
-      y = attention(b, y, {.heads = heads, .dropout = drop, .is_causal = false});
+      y = attention(b, y, {.heads = heads, .dropout = drop, .is_causal = false, .bias = bias});
       y = dropout(b, projection(b, name(names.attention), y, width, kDeviation), drop);
       const Value middle = layer_norm(b, name(names.attention_norm), add(b, in, y), epsilon);
       y = activation(b, Activation::kGelu,
@@ -116,11 +132,17 @@ void check(const ModelConfig& c) {
   if (c.flag(kOfWords) && c.flag(kMultiLabel)) {
     throw UsageError("model.of_words and model.multi_label are of two heads: only one may be true");
   }
-  if (c.flag("pooler") + c.flag("dense_head") + c.flag("distilled") > 1) {
+  const bool is_mpnet = c.flag("relative_bias");
+  if ((c.flag("pooler") && !is_mpnet) + c.flag("dense_head") + c.flag("distilled") > 1) {
     throw UsageError(
         "model.pooler, model.dense_head and model.distilled are layers for one purpose: only one may be "
         "true");
   }
+  if (is_mpnet && (!c.flag("dense_head") || c.integer(kTypes) > 0)) {
+    throw UsageError("model.relative_bias, MPNet's, goes with dense_head = true and types = 0");
+  }
+  if (c.flag("first_embeds") && c.flag(kWeightedEmbeds))
+    throw UsageError("model.first_embeds and model.weighted_embeds are two ways: only one may be true");
 }
 
 constexpr std::int64_t kPieces = 30522;  // of the published uncased vocabulary
@@ -136,13 +158,21 @@ NamedModel size(std::string_view name, std::int64_t layers, std::int64_t heads, 
            {kVocabulary, pieces}}};
 }
 
-// What RoBERTa and DistilBERT do otherwise.
+// What RoBERTa, MPNet and DistilBERT do otherwise.
 NamedModel roberta(NamedModel model) {
   model.sizes.insert(model.sizes.end(), {{kTypes, std::int64_t{1}},
                                          {"epsilon", 1e-5},
                                          {"first_position", std::int64_t{2}},
                                          {"pooler", false},
                                          {"dense_head", true}});
+  return model;
+}
+NamedModel mpnet(NamedModel model) {
+  model.sizes.insert(model.sizes.end(), {{kTypes, std::int64_t{0}},
+                                         {"epsilon", 1e-5},
+                                         {"first_position", std::int64_t{2}},
+                                         {"dense_head", true},
+                                         {"relative_bias", true}});
   return model;
 }
 NamedModel distilled(NamedModel model) {
@@ -157,7 +187,7 @@ Family bert() {
       .name = "bert",
       .help =
           "BERT (Devlin et al. 2019), MiniLM, RoBERTa (Liu et al. 2019), XLM-RoBERTa (Conneau et al. "
-          "2020), CamemBERT (Martin et al. 2020), DistilBERT (Sanh et al. 2019)",
+          "2020), CamemBERT (Martin et al. 2020), DistilBERT (Sanh et al. 2019), MPNet (Song et al. 2020)",
       .reads = &kSentenceTask,
       .models = {{"bert"},
                  size("bert-base", 12, 12, 768),
@@ -168,6 +198,8 @@ Family bert() {
                  roberta(size("xlm-roberta-base", 12, 12, 768, 250002)),
                  roberta({"camembert"}),
                  roberta(size("camembert-base", 12, 12, 768, 32005)),
+                 mpnet({"mpnet"}),
+                 mpnet(size("mpnet-base", 12, 12, 768, 30527)),
                  distilled({"distilbert"}),
                  distilled(size("distilbert-base", 6, 12, 768))},
       .settings = {{"layers", 0, 1, 1000, "layers of attention and MLP; 0: the name's own"},
@@ -182,7 +214,10 @@ Family bert() {
                    {"pooler", true, 0, 0, "a layer between the first position and what is told of it"},
                    {"dense_head", false, 0, 0, "RoBERTa's: that layer is a part of the head"},
                    {"distilled", false, 0, 0, "DistilBERT's head, and its names of tensors"},
+                   {"relative_bias", false, 0, 0,
+                    "MPNet's: attention has a bias of distances, which is learnt"},
                    {"first_embeds", false, 0, 0, "an embedding is that of the first position, not the mean"},
+                   weighted_embeds(),
                    {"dropout", 0.0, 0, 0.999, "of embeddings, attention, what layers add, and the head"},
                    label_smoothing(),
                    multi_label(),
@@ -191,6 +226,7 @@ Family bert() {
       .check = check,
       .forward = forward,
       .head = "classifier.",
+      .other_head = "pooler.",  // of words, and an MPNet's head, which have no use for one
       .published = &bert_hugging_face()};
 }
 

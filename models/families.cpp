@@ -9,9 +9,9 @@
 namespace lpmm {
 
 const FamilyList& families() {
-  static const FamilyList kFamilies{
-      {resnet(), imagenet_resnet(), vit(), mlp(), gpt(), llama(), llama_sentences(), bert(), transformer()},
-      "resnet20"};
+  static const FamilyList kFamilies{{resnet(), imagenet_resnet(), vit(), mlp(), gpt(), llama(),
+                                     llama_sentences(), bert(), modernbert(), transformer()},
+                                    "resnet20"};
   return kFamilies;
 }
 
@@ -27,6 +27,11 @@ ModelSetting label_smoothing() {
 ModelSetting multi_label() {
   return {kMultiLabel, false, 0, 0,
           "an example has any number of the classes; set where the data has several"};
+}
+
+ModelSetting weighted_embeds() {
+  return {kWeightedEmbeds, false, 0, 0,
+          "an embedding is a mean in which the first position counts once, the second twice, and so on"};
 }
 
 void sentence_loss(ProgramBuilder& b, Value told, const ModelConfig& c) {

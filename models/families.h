@@ -20,11 +20,15 @@ Family gpt();
 Family llama();
 Family llama_sentences();
 Family bert();
+Family modernbert();
 Family transformer();
 
 // Settings that classifiers share.
 ModelSetting label_smoothing();
 ModelSetting multi_label();
+// Of makers of vectors: kWeightedEmbeds.
+inline constexpr std::string_view kWeightedEmbeds = "weighted_embeds";
+ModelSetting weighted_embeds();
 // The loss of what a head tells of sentences: a class, several of them (kMultiLabel), or a number.
 void sentence_loss(ProgramBuilder& b, Value told, const ModelConfig& c);
 

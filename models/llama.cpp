@@ -179,7 +179,9 @@ void forward(ProgramBuilder& b, const ModelConfig& c) {
 // A sentence is judged by its last position, where causal attention has seen all of it.
 void sentence_forward(ProgramBuilder& b, const ModelConfig& c) {
   const Value x = body(b, c);
-  if (c.classes == 0) return output(b, c.flag("mean_embeds") ? mean(b, x) : last(b, x));
+  const bool is_weighted = c.flag(kWeightedEmbeds);
+  if (c.classes == 0)
+    return output(b, is_weighted || c.flag("mean_embeds") ? mean(b, x, is_weighted) : last(b, x));
   sentence_loss(b, classifier(b, "score", last(b, x, c.integer("pad_token")), c.classes, false), c);
 }
 
@@ -258,6 +260,12 @@ void check(const ModelConfig& c) {
   if (c.number("attention_scale") != 0 && c.integer("nope_every") > 0)
     refuse("attention_scale is for models whose layers all have rotary positions; take nope_every = 0");
   check_kind(c);
+}
+
+void check_sentences(const ModelConfig& c) {
+  check(c);
+  if (c.flag("mean_embeds") && c.flag(kWeightedEmbeds))
+    throw UsageError("model.mean_embeds and model.weighted_embeds are two ways: only one may be true");
 }
 
 // The sizes that the publisher's config.json has.
@@ -390,6 +398,7 @@ Family llama_sentences() {
       {"pad_token", -1, -1, 1 << 24,
        "token that fills texts up: what is told is told of the one before; -1: none"},
       {"mean_embeds", false, 0, 0, "an embedding is the mean of the positions, not the last one"},
+      weighted_embeds(),
       multi_label(),
       label_smoothing()};
   all.insert(all.end(), std::begin(more), std::end(more));
@@ -398,7 +407,7 @@ Family llama_sentences() {
           .reads = &kSentenceTask,
           .models = {{"llama-sentences"}},
           .settings = std::move(all),
-          .check = check,
+          .check = check_sentences,
           .forward = sentence_forward,
           .head = "score.",
           .starts_from = "llama",

@@ -46,10 +46,13 @@ timm, torchvision, sentence_transformers = map(optional, ("timm", "torchvision",
 SMALL = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48)
 ENCODER = dict(SMALL, max_position_embeddings=64, pad_token_id=0)
 ROBERTA = dict(SMALL, max_position_embeddings=66, type_vocab_size=1, pad_token_id=1, bos_token_id=0, eos_token_id=2)
+MPNET = dict(SMALL, max_position_embeddings=66, layer_norm_eps=1e-5, pad_token_id=1, bos_token_id=0, eos_token_id=2)
 DISTILLED = dict(dim=32, n_layers=2, n_heads=4, hidden_dim=48, max_position_embeddings=64)
 LLAMA = dict(SMALL, num_key_value_heads=2, max_position_embeddings=64, attention_dropout=0.1, pad_token_id=None)
 SCALED = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=32)
 IS_NEW = int(t.__version__.split(".")[0]) >= 5
+MODERN = dict(SMALL, num_hidden_layers=4, local_attention=8, max_position_embeddings=64, pad_token_id=1, bos_token_id=0, eos_token_id=0,
+              cls_token_id=0, sep_token_id=0)
 NAMES = {0: "bad", 1: "so so", 2: "good"}
 TAGS = {0: "B-X", 1: "I-X", 2: "O"}
 
@@ -120,6 +123,18 @@ MODELS = {
     "DistilBERT": (bert(True, "DistilBertTokenizer"), "vectors", lambda n: t.DistilBertModel(t.DistilBertConfig(vocab_size=n, **DISTILLED))),
     "DistilBERT, classes": (bert(True, "DistilBertTokenizer"), "classes", lambda n: t.DistilBertForSequenceClassification(
         t.DistilBertConfig(vocab_size=n, **DISTILLED, **named(NAMES)))),
+    "ModernBERT": (made.modernbert, "vectors", lambda n: t.ModernBertModel(t.ModernBertConfig(vocab_size=n, **MODERN))),
+    "ModernBERT, classes": (made.modernbert, "classes", lambda n: t.ModernBertForSequenceClassification(t.ModernBertConfig(
+        vocab_size=n, **MODERN, classifier_pooling="mean", **named(NAMES)))),
+    "ModernBERT, a score": (made.modernbert, "score", lambda n: t.ModernBertForSequenceClassification(t.ModernBertConfig(
+        vocab_size=n, **MODERN, num_labels=1))),
+    "ModernBERT, labels of words": (made.modernbert, "words", lambda n: t.ModernBertForTokenClassification(t.ModernBertConfig(
+        vocab_size=n, **MODERN, **named(TAGS)))),
+    "MPNet": (made.mpnet, "vectors", lambda n: t.MPNetModel(t.MPNetConfig(vocab_size=n, **MPNET))),
+    "MPNet, vocab.txt, classes": (lambda folder: made.mpnet(folder, ("vocab.txt",)), "classes", lambda n: t.MPNetForSequenceClassification(
+        t.MPNetConfig(vocab_size=n, **MPNET, **named(NAMES)))),
+    "MPNet, labels of words": (made.mpnet, "words", lambda n: t.MPNetForTokenClassification(t.MPNetConfig(
+        vocab_size=n, **MPNET, **named(TAGS)))),
     "Llama, classes": (made.llama3, "classes", lambda n: t.LlamaForSequenceClassification(t.LlamaConfig(
         vocab_size=n, **dict(LLAMA, pad_token_id=2), bos_token_id=0, eos_token_id=1, **named(NAMES)))),
     "Mistral, a score": (made.llama3, "score", lambda n: t.MistralForSequenceClassification(t.MistralConfig(
@@ -145,6 +160,10 @@ MODELS = {
 }
 VECTORS = {  # tokenizer, model, pooling
     "BERT (sentence-transformers)": (bert(True, "BertTokenizer"), lambda n: t.BertModel(t.BertConfig(vocab_size=n, **ENCODER)), "cls"),
+    "MPNet (sentence-transformers)": (made.mpnet, lambda n: t.MPNetModel(t.MPNetConfig(vocab_size=n, **MPNET)), "mean"),
+    "ModernBERT (sentence-transformers)": (made.modernbert, lambda n: t.ModernBertModel(t.ModernBertConfig(vocab_size=n, **MODERN)), "cls"),
+    "Llama, weighted mean (sentence-transformers)": (made.llama3, lambda n: t.LlamaModel(t.LlamaConfig(
+        vocab_size=n, **dict(LLAMA, pad_token_id=2), bos_token_id=0, eos_token_id=1)), "weightedmean"),
     "Qwen3 (sentence-transformers)": (made.qwen2, lambda n: t.Qwen3Model(t.Qwen3Config(
         vocab_size=n, **dict(LLAMA, pad_token_id=0), head_dim=16, bos_token_id=0, eos_token_id=2)), "lasttoken"),
 }
@@ -350,6 +369,8 @@ def step_of_words(trip):
     back, found = t.AutoModelForTokenClassification.from_pretrained(given, output_loading_info=True)
     refused = [f"{what} {sorted(map(str, names))}" for what, names in found.items() if names]
     tokenizer = t.AutoTokenizer.from_pretrained(trip.folder / "exported", add_prefix_space=True)
+    if type(tokenizer).__name__ == "TokenizersBackend":  # of transformers 5, which does not hear it
+        tokenizer.backend_tokenizer.pre_tokenizer = made.pre_tokenizers.ByteLevel(add_prefix_space=True)
     texts = ["a gripping , funny film", "It 's slow ...", "unaffable 123 é"]
     (trip.folder / "lines.txt").write_text("\n".join(texts) + "\n")
     answers = json.loads(run(trip.lpmm, "classify", trip.folder / "tuned", "--file", trip.folder / "lines.txt", "--compute", "fp32", "--json").stdout)
@@ -390,7 +411,8 @@ def of_transformers(trip, tokenizer, kind, make):
                                                                                   "several": "multi_label_classification"}.get(kind)}
     for rotary_key in ("rope_parameters", "rope_scaling"):
         if isinstance(config.get(rotary_key), dict):
-            config[rotary_key]["key_inside"] = [1]
+            inside = config[rotary_key]["full_attention"] if config["model_type"] == "modernbert" else config[rotary_key]
+            inside["key_inside"] = [1]
     (trip.published / "config.json").write_text(json.dumps(config))
     back, refused = load(model, trip.there_and_back())
     given = given_to(model)

@@ -73,16 +73,22 @@ def of_pieces_alone():
     return tokenizer
 
 
-def of_words(lower):
-    names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+def of_words(lower, names=("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")):
+    names = list(names)
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lower)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
     tokenizer.train_from_iterator(LINES, trainers.WordPieceTrainer(vocab_size=400, special_tokens=names, show_progress=False))
-    cls, sep = (tokenizer.token_to_id(name) for name in ("[CLS]", "[SEP]"))
-    tokenizer.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", [("[CLS]", cls), ("[SEP]", sep)])
+    if "[CLS]" in names:
+        tokenizer.post_processor = around(tokenizer)
     return tokenizer
+
+
+def around(tokenizer, kind=1):
+    cls, sep = (tokenizer.token_to_id(name) for name in ("[CLS]", "[SEP]"))
+    pair = f"[CLS] $A [SEP] $B:{kind} [SEP]:{kind}"
+    return processors.TemplateProcessing("[CLS] $A [SEP]", pair, [("[CLS]", cls), ("[SEP]", sep)])
 
 
 def written(folder, tokenizer, made_by, settings, added=(), files=("tokenizer.json",), chat=False):
@@ -155,6 +161,26 @@ def roberta(folder):
     document = json.loads(tokenizer.to_str())
     document["added_tokens"][-1]["lstrip"] = True
     return written(folder, Tokenizer.from_str(json.dumps(document)), "RobertaTokenizer", settings, files=("tokenizer.json", "vocab.json"))
+
+
+def mpnet(folder, files=("tokenizer.json", "vocab.txt")):
+    names = ("<s>", "<pad>", "</s>", "[UNK]", "<mask>")
+    tokenizer = of_words(True, names)
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), False, False)
+    settings = {"bos_token": "<s>", "cls_token": "<s>", "eos_token": "</s>", "sep_token": "</s>", "pad_token": "<pad>", "unk_token": "[UNK]",
+                "mask_token": "<mask>", "do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True}
+    return written(folder, tokenizer, "MPNetTokenizer", settings, files=files)
+
+
+def modernbert(folder):
+    """Of bytes, with names as BERT's behind the others, and spaces before [MASK] that belong to it."""
+    tokenizer = of_bytes(normalizer=normalizers.NFC(), names=("<|padding|>", "<|endoftext|>"))
+    tokenizer.add_tokens([AddedToken("  ", normalized=True), AddedToken("    ", normalized=True)])
+    names = ("[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]")
+    tokenizer.add_special_tokens([AddedToken(name, lstrip=name == "[MASK]", normalized=False) for name in names])
+    tokenizer.post_processor = around(tokenizer, 0)
+    settings = {f"{n}_token": f"[{n.upper()}]" for n in ("unk", "sep", "pad", "cls", "mask")}
+    return written(folder, tokenizer, "PreTrainedTokenizerFast", {**settings, "model_input_names": ["input_ids", "attention_mask"]})
 
 
 def marian(folder):

@@ -97,9 +97,9 @@ Value ProgramBuilder::add_value(int height, int width, int channels, bool has_gr
   return v;
 }
 
-Value ProgramBuilder::add_table(std::int64_t floats) {
+Value ProgramBuilder::add_table(std::int64_t floats, bool has_gradient) {
   const Value v{static_cast<int>(plan_->values.size()), 0, 0, 0};
-  plan_->values.push_back({plan_->add_slot(4 * floats), -1});
+  plan_->values.push_back({plan_->add_slot(4 * floats), has_gradient ? plan_->add_slot(4 * floats) : -1});
   return v;
 }
 

@@ -54,8 +54,8 @@ class ProgramBuilder {
   // Room for what an op makes. Only the program's input, and what is made of it alone, has no gradient.
   // Throws UsageError where it is too large for any machine.
   Value add_value(int height, int width, int channels, bool has_gradient = true);
-  // Room for fp32 numbers that all examples share and that have no gradient.
-  Value add_table(std::int64_t floats);
+  // Room for fp32 numbers that all examples share.
+  Value add_table(std::int64_t floats, bool has_gradient = false);
   // Appends an op and returns its output. `kept` are the values whose data its backward reads; `saved_bytes`
   // its forward leaves for its backward besides.
   Value add_op(std::unique_ptr<Op> op, const std::vector<Value>& inputs, Value output, std::vector<int> kept,

@@ -79,7 +79,8 @@ struct Family {
   // A part of the names of tensors that a run draws anew if the weights that it starts from lack them or have
   // them for other classes; empty: there are none.
   std::string_view head = {};
-  // The family whose weights it can start from as well, and what of them it leaves out: that one's own head.
+  // The family whose weights it can start from as well, and what it leaves out of weights where the model has
+  // no such tensors: that one's own head, or a layer that only some heads have.
   std::string_view starts_from = {}, other_head = {};
   const Published* published = nullptr;  // null: by nobody
 };

@@ -59,8 +59,11 @@ std::vector<std::string> files_in(const fs::path& folder, const Publisher& publi
 }
 
 bool has_inner_keys(const Publisher& publisher, std::string_view type, const std::string& key) {
+  const auto outer = std::ranges::count(key, '.');
   return std::ranges::any_of(publisher.keys, [&](const KeyRow& row) {
-    const std::size_t dot = row.key.find('.');
+    std::size_t dot = row.key.find('.');
+    for (auto left = outer; left > 0 && dot != std::string_view::npos; --left)
+      dot = row.key.find('.', dot + 1);
     return is_of(row, type) && dot != std::string_view::npos && matches_pattern(row.key.substr(0, dot), key);
   });
 }

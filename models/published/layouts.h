@@ -12,10 +12,12 @@ inline constexpr int kStandInClasses = 2;
 inline constexpr const char* kNoHead =
     "has no head: one of two classes, all zeros, stands in until a training (--init) draws its data's";
 
-// BERT, RoBERTa, XLM-RoBERTa, CamemBERT and DistilBERT, with or without the prefix that files with a head
-// have ("bert."). A head is read only if the model has classes: it is a classifier of sentences or of words
-// then, and otherwise there is none.
+// BERT, RoBERTa, XLM-RoBERTa, CamemBERT, MPNet and DistilBERT, with or without the prefix that files with a
+// head have ("bert."). A head is read only if the model has classes: it is a classifier of sentences or of
+// words then, and otherwise there is none.
 const Published& bert_hugging_face();
+// ModernBERT, in the same way.
+const Published& modernbert_hugging_face();
 // GPT-2. Their projections are stored (inputs, outputs), ours (outputs, inputs); the output matrix is the
 // token embedding in both: another lm_head is an error. Without config.json heads are 64 wide, as in every
 // published size.

@@ -22,6 +22,7 @@ struct PoolingRow {
   PooledFrom from;
 };
 constexpr PoolingRow kPoolings[] = {{"mean", "mean_tokens", PooledFrom::kMean},
+                                    {"weightedmean", "weightedmean_tokens", PooledFrom::kWeighted},
                                     {"cls", "cls_token", PooledFrom::kFirst},
                                     {"lasttoken", "lasttoken", PooledFrom::kLast}};
 
@@ -48,7 +49,8 @@ PooledFrom read_pooling(const PublishedConfig& pooling) {
       modes.size() == 1 ? std::ranges::find(kPoolings, modes[0], &PoolingRow::mode) : std::end(kPoolings);
   if (row != std::end(kPoolings)) return row->from;
   throw RunError(
-      fmt::format("{}: the vector of a sentence is made by \"{}\"; there are mean, cls and lasttoken here",
+      fmt::format("{}: the vector of a sentence is made by \"{}\"; there are mean, weightedmean, cls and "
+                  "lasttoken here",
                   pooling.path(), fmt::join(modes, " and ")));
 }
 
@@ -93,9 +95,9 @@ SentenceVector read_sentence_vector(const std::string& folder) {
   return out;
 }
 
-bool is_pooled(const std::string& folder, PooledFrom from, std::string_view type) {
+PooledFrom pooled_from(const std::string& folder, PooledFrom own, std::string_view type) {
   const PooledFrom said = read_sentence_vector(folder).from;
-  if (said == from || said == PooledFrom::kMean) return said == from;
+  if (said == own || said == PooledFrom::kMean || said == PooledFrom::kWeighted) return said;
   const auto* row = std::ranges::find(kPoolings, said, &PoolingRow::from);
   throw RunError(fmt::format("{}: the vector of a sentence is made by \"{}\", which is not here for a {}",
                              folder, row->mode, type));

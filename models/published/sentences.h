@@ -6,7 +6,8 @@
 
 namespace lpmm {
 
-enum class PooledFrom : std::uint8_t { kMean, kFirst, kLast };  // [CLS] is the first
+// [CLS] is the first; weighted, the first position counts once in the mean, the second twice, and so on.
+enum class PooledFrom : std::uint8_t { kMean, kWeighted, kFirst, kLast };
 
 struct SentenceVector {
   PooledFrom from = PooledFrom::kMean;
@@ -16,8 +17,8 @@ struct SentenceVector {
 // Reads the files in a folder; without any, the vector is the mean. Throws RunError naming what is not
 // supported: other ways of pooling, other modules, a model in a folder inside.
 SentenceVector read_sentence_vector(const std::string& folder);
-// Throws RunError where a model of that type does not make it so, but in one of two ways, one of which is the
-// mean.
-bool is_pooled(const std::string& folder, PooledFrom from, std::string_view type);
+// How that of a model of that type is made: by a mean, or from its `own` position. Throws RunError for
+// another way.
+PooledFrom pooled_from(const std::string& folder, PooledFrom own, std::string_view type);
 
 }  // namespace lpmm

@@ -13,14 +13,14 @@ struct UnknownRow {
   std::string_view nearest;  // the model to take in its place
 };
 constexpr UnknownRow kUnknown[] = {
-    {"mpnet", "its attention has a bias of relative positions", "bert, as all-MiniLM is one"},
     {"deberta deberta-v2", "its attention takes contents and positions apart", "roberta"},
     {"albert", "its layers share their weights", "bert"},
     {"electra", "its embedding and its head are otherwise", "bert"},
     {"xlm", "its positions and its head are otherwise", "xlm-roberta"},
     {"xlm-roberta-xl roberta-prelayernorm", "its norms stand before each part", "xlm-roberta"},
     {"longformer big_bird", "its attention is of windows and some positions that all see", "roberta"},
-    {"modernbert nomic_bert", "it is an encoder with rotary positions", "bert"},
+    {"nomic_bert", "its biases and its gated MLP are otherwise", "modernbert"},
+    {"modernbert-decoder", "it is a ModernBERT that reads from left to right", "llama"},
     {"t5 mt5 umt5 longt5", "its attention has a bias of relative positions", "marian"},
     {"bart mbart pegasus m2m_100 blenderbot", "its norms or its positions are not those of Marian", "marian"},
     {"gemma gemma2", "its norms are others, or its logits are capped", "gemma3_text"},

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Makes qwen3_classes_tiny/ and bert_words_tiny/: a small Qwen3 with a head for three classes of texts, and a small BERT with one for
-three classes of words, with random parameters as transformers saves them, and in expected.safetensors what it computes with them in
+"""Makes qwen3_classes_tiny/, bert_words_tiny/, modernbert_tiny/ and modernbert_words_tiny/: a small Qwen3 and a small ModernBERT with a
+head for three classes of texts, and a small BERT and a small ModernBERT with one for three classes of words, with random parameters as transformers saves them, and in expected.safetensors what it computes with them in
 fp32: logits, gradients of the mean cross-entropy of some labels; of the Qwen3 also the loss of several labels per text with the
 gradient of its head, and the last layer's last positions. One of its texts ends with the token that texts are filled up with. And
 entities.json: drawn tags of sentences, and the F1 that seqeval gives them. Needs PyTorch, transformers and seqeval.
@@ -13,7 +13,8 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 from seqeval.metrics import f1_score
-from transformers import BertConfig, BertForTokenClassification, Qwen3Config, Qwen3ForSequenceClassification
+from transformers import (BertConfig, BertForTokenClassification, ModernBertConfig, ModernBertForSequenceClassification,
+                          ModernBertForTokenClassification, Qwen3Config, Qwen3ForSequenceClassification)
 
 LENGTHS, LONGEST = [11, 16, 3], 16
 
@@ -61,10 +62,33 @@ def classes_of_texts(folder):
                                     "ends": ends, "targets": targets, "several_loss": several.reshape(1), "several": model.score.weight.grad})
 
 
-def classes_of_words(folder):
-    model = BertForTokenClassification(BertConfig(
+def bert():
+    return BertForTokenClassification(BertConfig(
         vocab_size=61, hidden_size=16, intermediate_size=20, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=24,
         num_labels=3, attn_implementation="eager", hidden_dropout_prob=0, attention_probs_dropout_prob=0))
+
+
+def modernbert(made):
+    return made(ModernBertConfig(
+        vocab_size=61, hidden_size=16, intermediate_size=20, num_hidden_layers=4, num_attention_heads=4, max_position_embeddings=24,
+        local_attention=6, num_labels=3, classifier_pooling="mean", pad_token_id=0, bos_token_id=1, eos_token_id=2, cls_token_id=1,
+        sep_token_id=2, attn_implementation="eager"))
+
+
+def classes_of_modernbert(folder):
+    model = modernbert(ModernBertForSequenceClassification)
+    ids, mask = drawn(model)
+    labels = torch.tensor([2, 0, 1])
+    out = model(ids, attention_mask=mask, labels=labels)
+    out.loss.backward()
+    expected = gradients(model) | {"ids": whole(ids), "lengths": whole(torch.tensor(LENGTHS)), "labels": whole(labels), "logits": out.logits}
+    last = model.model(ids, attention_mask=mask).last_hidden_state * mask[..., None]
+    weights = torch.arange(1, LONGEST + 1)[:, None] * mask[..., None]
+    save(folder, model, expected | {"means": last.sum(1) / mask.sum(1, keepdim=True), "firsts": last[:, 0],
+                                    "weighted": (last * weights).sum(1) / weights.sum(1)})
+
+
+def classes_of_words(folder, model):
     ids, mask = drawn(model)
     labels = torch.randint(0, 3, ids.shape)
     labels[(mask == 0) | (torch.rand(ids.shape) < 0.4)] = -100
@@ -89,5 +113,7 @@ def entities(file):
 
 out = Path(sys.argv[1])
 classes_of_texts(out / "qwen3_classes_tiny")
-classes_of_words(out / "bert_words_tiny")
+classes_of_words(out / "bert_words_tiny", bert())
+classes_of_modernbert(out / "modernbert_tiny")
+classes_of_words(out / "modernbert_words_tiny", modernbert(ModernBertForTokenClassification))
 entities(out / "entities.json")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes roberta_tiny/ and xlm-roberta_tiny/, the second without a tokenizer: a small RoBERTa with three classes and random parameters as transformers saves it, with a byte-level BPE in
+"""Makes roberta_tiny/, and xlm-roberta_tiny/ and mpnet_tiny/ without a tokenizer: a small RoBERTa with three classes and random parameters as transformers saves it, with a byte-level BPE in
 tokenizer.json, and in expected.safetensors what it computes in fp32 for three sentences of different lengths: logits, the gradients of
 their mean cross-entropy, and the means of the last layer's positions; the ids of a sentence and of a pair, the first's
 mean, the second's logits. Needs PyTorch, transformers.
@@ -11,7 +11,8 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 from tokenizers import ByteLevelBPETokenizer, Tokenizer, processors
-from transformers import RobertaConfig, RobertaForSequenceClassification, XLMRobertaConfig, XLMRobertaForSequenceClassification
+from transformers import (MPNetConfig, MPNetForSequenceClassification, RobertaConfig, RobertaForSequenceClassification, XLMRobertaConfig,
+                          XLMRobertaForSequenceClassification)
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 folder = Path(sys.argv[1]) / "roberta_tiny"
@@ -24,12 +25,11 @@ tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
 vocabulary = tokenizer.get_vocab_size()
 
 
-def make(folder, made, config):
+def make(folder, made, config, **more):
     torch.manual_seed(1)
     model = made(config(
         vocab_size=vocabulary, hidden_size=16, intermediate_size=20, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=26,
-        type_vocab_size=1, layer_norm_eps=1e-5, num_labels=3, attn_implementation="eager", hidden_dropout_prob=0,
-        attention_probs_dropout_prob=0))
+        layer_norm_eps=1e-5, num_labels=3, attn_implementation="eager", hidden_dropout_prob=0, attention_probs_dropout_prob=0, **more))
     with torch.no_grad():
         for name, p in model.named_parameters():
             p.copy_(0.3 * torch.randn(p.shape) + (1 if name.endswith("LayerNorm.weight") else 0))
@@ -59,6 +59,8 @@ def make(folder, made, config):
                **{name: p.grad.contiguous() for name, p in model.named_parameters()}}, folder / "expected.safetensors")
 
 
-make(folder, RobertaForSequenceClassification, RobertaConfig)
-(Path(sys.argv[1]) / "xlm-roberta_tiny").mkdir(exist_ok=True)
-make(Path(sys.argv[1]) / "xlm-roberta_tiny", XLMRobertaForSequenceClassification, XLMRobertaConfig)
+make(folder, RobertaForSequenceClassification, RobertaConfig, type_vocab_size=1)
+for name in ("xlm-roberta_tiny", "mpnet_tiny"):
+    (Path(sys.argv[1]) / name).mkdir(exist_ok=True)
+make(Path(sys.argv[1]) / "xlm-roberta_tiny", XLMRobertaForSequenceClassification, XLMRobertaConfig, type_vocab_size=1)
+make(Path(sys.argv[1]) / "mpnet_tiny", MPNetForSequenceClassification, MPNetConfig)

@@ -295,25 +295,31 @@ TEST_P(MeanTest, IsOfThePositionsThatAreThere) {
   const auto lengths = array(counts);
   for (const ValueType type : kTypes) {
     for (const bool whole : {false, true}) {
-      const MeanShape s{3, 5, 131, type, whole ? nullptr : lengths.data()};
-      const Floats x = rounded(type, random_floats(3 * 5 * 131, 1)),
-                   dy = rounded(type, random_floats(3 * 131, 2));
-      Doubles y(3 * 131), dx(x.size(), 1.0);
-      for (std::size_t n = 0; n < 3; ++n) {
-        const auto count = whole ? std::size_t{5} : static_cast<std::size_t>(counts[n]);
-        for (std::size_t t = 0; t < count; ++t) {
-          for (std::size_t c = 0; c < 131; ++c) {
-            y[n * 131 + c] += x[(n * 5 + t) * 131 + c] / static_cast<double>(count);
-            dx[(n * 5 + t) * 131 + c] += dy[n * 131 + c] / static_cast<double>(count);
+      for (const bool is_weighted : {false, true}) {
+        const MeanShape s{3, 5, 131, type, whole ? nullptr : lengths.data(), is_weighted};
+        const Floats x = rounded(type, random_floats(3 * 5 * 131, 1)),
+                     dy = rounded(type, random_floats(3 * 131, 2));
+        Doubles y(3 * 131), dx(x.size(), 1.0);
+        for (std::size_t n = 0; n < 3; ++n) {
+          const auto count = whole ? std::size_t{5} : static_cast<std::size_t>(counts[n]);
+          for (std::size_t t = 0; t < count; ++t) {
+            const double plain = 1.0 / static_cast<double>(count),
+                         share = is_weighted ? 2.0 * static_cast<double>(t + 1) * plain /
+                                                   static_cast<double>(count + 1)
+                                             : plain;
+            for (std::size_t c = 0; c < 131; ++c) {
+              y[n * 131 + c] += share * x[(n * 5 + t) * 131 + c];
+              dx[(n * 5 + t) * 131 + c] += share * dy[n * 131 + c];
+            }
           }
         }
+        const Cells cx = cells(type, x), cy = cells(type, 3 * 131), cdy = cells(type, dy),
+                    cdx = cells(type, Floats(x.size(), 1.0F));
+        device().mean_forward(s, cx.data(), cy.data());
+        expect_near(cy.floats(), y, tolerance_of(type));
+        device().mean_backward(s, cdy.data(), cdx.data(), true);
+        expect_near(cdx.floats(), dx, tolerance_of(type));
       }
-      const Cells cx = cells(type, x), cy = cells(type, 3 * 131), cdy = cells(type, dy),
-                  cdx = cells(type, Floats(x.size(), 1.0F));
-      device().mean_forward(s, cx.data(), cy.data());
-      expect_near(cy.floats(), y, tolerance_of(type));
-      device().mean_backward(s, cdy.data(), cdx.data(), true);
-      expect_near(cdx.floats(), dx, tolerance_of(type));
     }
   }
 }
@@ -479,11 +485,13 @@ struct HeldDocuments {
 };
 
 // y of one sequence set, in double, and d(sum dy * y) / dq and dkv. `lengths`, and `starts` of documents, are
-// on the host. For self-attention `kv` is empty.
+// on the host. For self-attention `kv` is empty; so is `bias` where there is none, and dbias is its gradient.
 Doubles plain_attention(const AttentionShape& s, const std::vector<std::int32_t>& lengths, const Floats& q,
                         const Floats& kv, const Dropout& drop, const Floats& dy, Doubles* dq, Doubles* dkv,
-                        const std::vector<std::int32_t>& starts = {}) {
+                        const std::vector<std::int32_t>& starts = {}, const Floats& bias = {},
+                        Doubles* dbias = nullptr) {
   const int d = s.head_width;
+  if (dbias != nullptr) dbias->assign(bias.size(), 0);
   Doubles y(static_cast<std::size_t>(s.rows() * s.width()));
   dq->assign(q.size(), 0);
   dkv->assign(kv.size(), 0);
@@ -509,13 +517,18 @@ Doubles plain_attention(const AttentionShape& s, const std::vector<std::int32_t>
       for (int t = 0; t < s.length; ++t) {
         const int all = lengths.empty() ? s.key_rows() : lengths[static_cast<std::size_t>(n)];
         const int start = starts.empty() ? 0 : starts[static_cast<std::size_t>(n * s.length + t)];
-        const int seen = s.is_causal ? t + 1 : all,
-                  first = std::max(start, s.window > 0 ? t + 1 - s.window : 0);
+        const int at = s.is_causal ? t : std::min(t, all - 1);  // behind the end as at it
+        const int end = s.window > 0 ? std::min(at + s.window, all) : all, seen = s.is_causal ? t + 1 : end,
+                  first = std::max(start, s.window > 0 ? at + 1 - s.window : 0);
+        const auto bias_at = [&](int u) {
+          return static_cast<std::size_t>((u - t + s.length - 1) * s.heads + h);
+        };
         Doubles p(static_cast<std::size_t>(seen)), dp(p.size());
         double most = -1e300, sum = 0, mean = 0;
         for (int u = first; u < seen; ++u) {
           double score = 0;
           for (int c = 0; c < d; ++c) score += 1.0 * q[query(t, c)] * keys[key(u, c)] / std::sqrt(1.0 * d);
+          if (!bias.empty()) score += bias[bias_at(u)];
           p[static_cast<std::size_t>(u)] = score;
           most = std::max(most, score);
         }
@@ -538,6 +551,7 @@ Doubles plain_attention(const AttentionShape& s, const std::vector<std::int32_t>
         }
         for (int u = first; u < seen; ++u) {
           const auto i = static_cast<std::size_t>(u);
+          if (!bias.empty()) (*dbias)[bias_at(u)] += p[i] * (dp[i] - mean);
           const double ds = p[i] * (dp[i] - mean) / std::sqrt(1.0 * d);
           for (int c = 0; c < d; ++c) {
             (*dq)[query(t, c)] += ds * keys[key(u, c)];
@@ -559,10 +573,15 @@ AttentionShape windowed(AttentionShape shape, int window) {
   shape.window = window;
   return shape;
 }
+AttentionShape biased(AttentionShape shape) {
+  shape.has_bias = true;
+  return shape;
+}
 // Lengths below, at and past one and two tiles of scores, every width of a tile; heads that share keys;
 // attention to all positions, to the first of each sequence, to those of another value, within windows of one
 // position, below and past a tile, and longer than the sequence; and within documents of one position, that
-// end at a tile, within one and past several, with heads that share keys and in a window.
+// end at a tile, within one and past several, with heads that share keys and in a window. Windows to both
+// sides, of sequences that are filled up by less and more than the window and a tile; and with a bias.
 std::vector<AttentionCase> attention_cases(ValueType type) {
   return {{{2, 1, 1, 4, type}},
           {{2, 9, 3, 5, type}},
@@ -594,7 +613,18 @@ std::vector<AttentionCase> attention_cases(ValueType type) {
           {{2, 140, 2, 16, type}, {}, {64, 1, 75, 3, 129, 8}},
           {{1, 300, 4, 64, type, 2}, {}, {10, 20, 34, 200, 36}},
           {{1, 150, 1, 100, type}, {}, {70, 80}},
-          {windowed({1, 150, 2, 8, type}, 40), {}, {20, 100, 30}}};
+          {windowed({1, 150, 2, 8, type}, 40), {}, {20, 100, 30}},
+          {windowed({2, 9, 3, 5, type, 0, false}, 1)},
+          {windowed({1, 300, 2, 16, type, 0, false}, 65)},
+          {windowed({1, 20, 2, 8, type, 0, false}, 500)},
+          {windowed({3, 200, 4, 64, type, 2, false}, 17), {3, 150, 200}},
+          {windowed({2, 300, 2, 8, type, 0, false}, 130), {1, 270}},
+          {biased({2, 9, 3, 5, type, 0, false})},
+          {biased({3, 140, 2, 16, type, 0, false}), {1, 129, 140}},
+          {biased({1, 70, 1, 100, type, 0, false})},
+          {biased({1, 300, 4, 64, type, 2, false})},
+          {biased(windowed({1, 150, 2, 8, type, 1, false}, 40)), {140}},
+          {biased({1, 140, 2, 8, type})}};
 }
 
 TEST_P(AttentionTest, ForwardAndBackwardAreThoseOfPlainLoops) {
@@ -613,20 +643,25 @@ TEST_P(AttentionTest, ForwardAndBackwardAreThoseOfPlainLoops) {
                          others = is_self ? 0 : 2 * shape.batch * shape.key_rows() * shape.key_width();
       const Floats q = rounded(type, random_floats(queries, 6)), kv = rounded(type, random_floats(others, 5)),
                    dy = rounded(type, random_floats(count, 7));
+      const Floats bias = random_floats(shape.has_bias ? shape.distances() * shape.heads : 0, 8);
+      const auto held_bias = array(bias);
       for (const Dropout& drop : {Dropout{}, Dropout{{3, 1, 4, 13}, 13107, 1.25F}}) {
         // Sanitizers see each case and type once, every other one with dropout.
         ++number;
         if (kSanitized && (number / 2 + number) % 2 != 0) continue;
-        Doubles want_dq, want_dkv;
-        const Doubles want =
-            plain_attention(shape, c.lengths, q, kv, drop, dy, &want_dq, &want_dkv, documents.starts);
+        Doubles want_dq, want_dkv, want_dbias;
+        const Doubles want = plain_attention(shape, c.lengths, q, kv, drop, dy, &want_dq, &want_dkv,
+                                             documents.starts, bias, &want_dbias);
+        const auto dbias = zeros(bias.size());
         const Cells cq = cells(type, q), ckv = cells(type, kv), cy = cells(type, count),
                     cdy = cells(type, dy), cdq = cells(type, queries),
                     cdkv = cells(type, Floats(kv.size(), 1.0F));
         const auto log_sums = zeros(static_cast<std::size_t>(shape.rows() * shape.heads));
         const auto room = scratch(device().attention_scratch_bytes(shape));
-        device().attention_forward({shape, cq.data(), is_self ? nullptr : ckv.data(), drop, cy.data(),
-                                    log_sums.data(), room.data()});
+        AttentionForward forward{shape,           cq.data(),  is_self ? nullptr : ckv.data(), drop, cy.data(),
+                                 log_sums.data(), room.data()};
+        if (shape.has_bias) forward.bias = held_bias.data();
+        device().attention_forward(forward);
         expect_near(cy.floats(), want, tolerance_of(type));
         AttentionBackward args{shape,
                                cq.data(),
@@ -641,15 +676,19 @@ TEST_P(AttentionTest, ForwardAndBackwardAreThoseOfPlainLoops) {
                                true,
                                room.data()};
         if (!is_self) args.dkv = cdkv.data();
+        args.bias = forward.bias;
+        if (shape.has_bias) args.bias_gradient = dbias.data();
         device().attention_backward(args);
-        const Floats once = cdq.floats();
+        const Floats once = cdq.floats(), bias_once = dbias.values();
+        expect_near(bias_once, want_dbias, 2 * tolerance_of(type));
         expect_near(once, want_dq, 2 * tolerance_of(type));
         for (double& v : want_dkv) v += 1;  // the value before
         expect_near(cdkv.floats(), want_dkv, 2 * tolerance_of(type));
         if (shape.length > 100) continue;
-        args.accumulate = true;
+        args.accumulate = args.accumulate_bias = true;
         device().attention_backward(args);
         expect_near(cdq.floats(), doubled(once), 2 * tolerance_of(type));
+        expect_near(dbias.values(), doubled(bias_once), 2 * tolerance_of(type));
       }
     }
   }
@@ -1225,6 +1264,33 @@ TEST_P(ChunkedSoftmaxTest, NanReachesTheSum) {
 }
 
 // ---- the same bits ---------------------------------------------------------------------------------------
+Floats bias_gradient_of(Device& device, const Cells& qkv, const Cells& dy, const Dropout& drop) {
+  AttentionShape shape{3, 140, 2, 48, ValueType::kBf16, 0, false};
+  shape.has_bias = true;
+  const auto distances = static_cast<std::size_t>(shape.distances() * shape.heads);
+  const DeviceArray<float> bias(device, random_floats(shape.distances() * shape.heads, 16)),
+      gradient(device, Floats(distances)), log_sums(device, Floats(3 * 2 * 140));
+  const Cells y(device, shape.type, 3 * 140 * 96), dqkv(device, shape.type, 3 * 420 * 96);
+  const auto room = scratch_on(device, device.attention_scratch_bytes(shape));
+  device.attention_forward({.shape = shape,
+                            .q = qkv.data(),
+                            .drop = drop,
+                            .y = y.data(),
+                            .log_sums = log_sums.data(),
+                            .scratch = room.data(),
+                            .bias = bias.data()});
+  device.attention_backward({.shape = shape,
+                             .q = qkv.data(),
+                             .drop = drop,
+                             .y = y.data(),
+                             .dy = dy.data(),
+                             .log_sums = log_sums.data(),
+                             .dq = dqkv.data(),
+                             .scratch = room.data(),
+                             .bias = bias.data(),
+                             .bias_gradient = gradient.data()});
+  return gradient.values();
+}
 // Returns the results of all kernels that sum, on values of one seed.
 Floats sums_of(Device& device) {
   constexpr ValueType kType = ValueType::kBf16;
@@ -1249,6 +1315,7 @@ Floats sums_of(Device& device) {
       {attention, qkv.data(), nullptr, drop, y.data(), log_sums.data(), more_room.data()});
   device.attention_backward({attention, qkv.data(), nullptr, drop, y.data(), dy.data(), log_sums.data(),
                              dqkv.data(), nullptr, false, false, more_room.data()});
+  const Floats bias_gradient = bias_gradient_of(device, qkv, dy, drop);
   // Logits of 40 classes in two chunks.
   const DeviceArray<float> logits(device, random_floats(900 * 20, 15));
   const DeviceArray<std::int32_t> labels(device, std::vector<std::int32_t>(900, 7));
@@ -1271,8 +1338,8 @@ Floats sums_of(Device& device) {
     losses.push_back(static_cast<float>(loss.sum - losses.back()));  // the bits that are left
   }
   Floats all = dx.floats();
-  for (const Floats& more :
-       {losses, y.floats(), dqkv.floats(), log_sums.values(), dw.values(), db.values(), mean.values()}) {
+  for (const Floats& more : {losses, y.floats(), dqkv.floats(), log_sums.values(), dw.values(), db.values(),
+                             mean.values(), bias_gradient}) {
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;

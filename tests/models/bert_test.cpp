@@ -1,5 +1,6 @@
-// BERT, RoBERTa and DistilBERT: what transformers computed with small ones (tests/golden/make_bert_tiny.py,
-// make_roberta_tiny.py), the way there and back, and heads that differ from those of the weights.
+// BERT, RoBERTa, MPNet and DistilBERT: what transformers computed with small ones
+// (tests/golden/make_bert_tiny.py, make_roberta_tiny.py), the way there and back, and heads that differ from
+// those of the weights.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -41,6 +42,8 @@ const Fixture kRobertaFixture{"roberta",
 const Fixture kXlmRobertaFixture{
     "xlm-roberta",         kRobertaFixture.prefix,    kRobertaFixture.classifier, 1,
     kRobertaFixture.dense, kRobertaFixture.other_head};
+const Fixture kMpnetFixture{
+    "mpnet", "mpnet.", kRobertaFixture.classifier, 0, kRobertaFixture.dense, kRobertaFixture.other_head};
 const Fixture kDistilledFixture{"distilbert",
                                 "distilbert.",
                                 {"classifier.weight", "classifier.bias"},
@@ -79,7 +82,7 @@ class BertTest : public TemporaryFolderTest, public testing::WithParamInterface<
   Expected expected_{fixture_};
 };
 INSTANTIATE_TEST_SUITE_P(Kinds, BertTest,
-                         testing::Values(&kBertFixture, &kRobertaFixture, &kXlmRobertaFixture,
+                         testing::Values(&kBertFixture, &kRobertaFixture, &kXlmRobertaFixture, &kMpnetFixture,
                                          &kDistilledFixture),
                          [](const auto& of) {
                            std::string name = of.param->name;
@@ -316,6 +319,73 @@ TEST(DistilBert, WhatItsPublishersHaveNoPlaceForIsRefused) {
   std::filesystem::copy_file(kDistilledFixture.path() + "/config.json", scratch / "config.json");
   write_safetensors(scratch / "model.safetensors", {}, tensors);
   EXPECT_THROW(bert_hugging_face().read(scratch / "config.json"), RunError);
+}
+
+TEST(Mpnet, HasThePublishedNumberOfParameters) {
+  ModelConfig config = families().config("mpnet-base");
+  config.length = 384;
+  const auto model = make_model(config);
+  std::int64_t parameters = 0;
+  for (const TensorInfo& t : model->tensors()) parameters += t.elements();
+  EXPECT_EQ(parameters, 109'486'464);  // of all-mpnet-base-v2, with its pooler
+  for (const auto& [key, value] :
+       {std::pair<std::string, SettingValue>{"dense_head", false}, {std::string(kTypes), std::int64_t{1}}}) {
+    ModelConfig other = families().config("mpnet-base");
+    other.set(key, value);
+    EXPECT_THROW(make_model(other), UsageError) << key;
+  }
+}
+
+// As sentence models are published: without a prefix and a head, with a pooler that stays.
+TEST(Mpnet, APoolerStaysWithAMakerOfVectors) {
+  const Scratch scratch;
+  const std::string tiny = kMpnetFixture.path();
+  const SafetensorsFile file(tiny + "/model.safetensors");
+  std::vector<SafetensorsSource> tensors;
+  const auto add = [&](std::string name, const std::vector<std::int64_t>& shape, std::vector<float> values) {
+    tensors.push_back({std::move(name), "F32", shape,
+                       [values](const auto& sink) { sink(std::as_bytes(std::span(values))); }});
+  };
+  for (const SafetensorsEntry& entry : file.entries()) {
+    if (entry.name.starts_with("mpnet."))
+      add(entry.name.substr(6), entry.shape, values_of<float>(file, entry.name));
+  }
+  add("pooler.dense.weight", {16, 16}, std::vector<float>(256, 0.5F));
+  add("pooler.dense.bias", {16}, std::vector<float>(16, 0.25F));
+  std::filesystem::copy_file(tiny + "/config.json", scratch / "config.json");
+  write_safetensors(scratch / "model.safetensors", {}, tensors);
+  const ModelConfig config = bert_hugging_face().read(scratch.path());
+  EXPECT_EQ(config.classes, 0);
+  EXPECT_TRUE(config.flag("pooler"));
+  Imported model(bert_hugging_face(), config, scratch.path());
+  const StoredWeights stored(
+      save_checkpoint(scratch / "c", 0, config.name, model.memory, Buffers({}, model.device), {{"x", 1}}, 0));
+  bert_hugging_face().save(stored, config, scratch / "hf", model.device);
+  const SafetensorsFile back(scratch / "hf/model.safetensors");
+  ASSERT_EQ(back.entries().size(), tensors.size());
+  EXPECT_EQ(values_of<float>(back, "pooler.dense.weight"), std::vector<float>(256, 0.5F));
+  const Json written = Json::parse(read_text(scratch / "hf/config.json", 1 << 20));
+  EXPECT_EQ(written["architectures"][0], "MPNetModel");
+  EXPECT_EQ(written["relative_attention_num_buckets"], 32);
+  EXPECT_FALSE(written.contains("type_vocab_size"));
+  ModelConfig other = config;
+  other.set("first_position", std::int64_t{3});
+  EXPECT_THROW(bert_hugging_face().save(stored, other, scratch / "other", model.device), UsageError);
+  // Its head has no use for the pooler, and is drawn.
+  ModelConfig tuned = config;
+  tuned.classes = 2;
+  const auto with_head = make_model(tuned);
+  ModelMemory memory(with_head->tensors(), make_policy("fp32"), {}, 1, 1, model.device);
+  EXPECT_LT(memory.find("pooler.dense.weight"), 0);
+  const Family& family = *tuned.family;
+  EXPECT_EQ(load_parameters(stored, memory, family.head, false, family.other_head).size(), 4U);
+  for (const auto& [key, value] :
+       {std::pair<const char*, Json>{"pad_token_id", 0}, {"relative_attention_num_buckets", 64}}) {
+    Json said = Json::parse(read_text(tiny + "/config.json", 1 << 20));
+    said[key] = value;
+    write_text(scratch / "config.json", said.dump());
+    EXPECT_THROW(bert_hugging_face().read(scratch.path()), RunError) << key;
+  }
 }
 
 // Settings that the name usually decides may be otherwise.

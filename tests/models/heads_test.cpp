@@ -1,5 +1,5 @@
-// Heads of texts on a Llama's kin, of words and of several classes: what transformers computed with small
-// models (tests/golden/make_heads_tiny.py), and the way there and back.
+// Heads of texts on a Llama's kin and on a ModernBERT, of words and of several classes: what transformers
+// computed with small models (tests/golden/make_heads_tiny.py), and the way there and back.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -79,8 +79,19 @@ struct Tiny {
   Batch batch;
 };
 
+// What the file calls a tensor: of an encoder behind its prefix, of a head by its own name.
+std::string theirs(const SafetensorsFile& file, const std::string& name) {
+  for (const char* prefix : {"", "bert.", "model."}) {
+    if (file.find(prefix + name) != nullptr) return prefix + name;
+  }
+  const std::string part = name.substr(name.find('.') + 1);  // of a ModernBERT's "classifier."
+  return part.starts_with("out_proj.") ? "classifier." + part.substr(9) : "head." + part;
+}
+
 class HeadTest : public TemporaryFolderTest, public testing::WithParamInterface<const char*> {};
-INSTANTIATE_TEST_SUITE_P(, HeadTest, testing::Values("qwen3_classes_tiny", "bert_words_tiny"),
+INSTANTIATE_TEST_SUITE_P(, HeadTest,
+                         testing::Values("qwen3_classes_tiny", "bert_words_tiny", "modernbert_tiny",
+                                         "modernbert_words_tiny"),
                          [](const auto& of) { return std::string(of.param); });
 
 TEST_P(HeadTest, LogitsAndGradientsAreThoseOfTransformers) {
@@ -94,9 +105,8 @@ TEST_P(HeadTest, LogitsAndGradientsAreThoseOfTransformers) {
     const auto got = tiny.gradients(device, {batch});
     for (std::size_t t = 0; t < got.size(); ++t) {
       const std::string& name = model->tensors()[t].name;
-      const bool is_bert_encoder = tiny.config.has(kOfWords) && !name.starts_with("classifier.");
-      expect_near_largest(got[t], values_of<float>(tiny.expected, (is_bert_encoder ? "bert." : "") + name),
-                          3e-5, device + (" " + name), 1e-6);
+      expect_near_largest(got[t], values_of<float>(tiny.expected, theirs(tiny.expected, name)), 3e-5,
+                          device + (" " + name), 1e-6);
     }
   }
 }
@@ -249,6 +259,8 @@ TEST_F(TemporaryFolderTest, ALlamasVectorIsItsEnd) {
   EXPECT_EQ(say("lasttoken").name, "llama-sentences");
   EXPECT_FALSE(say("lasttoken").flag("mean_embeds"));
   EXPECT_TRUE(say("mean_tokens").flag("mean_embeds"));
+  EXPECT_FALSE(say("weightedmean_tokens").flag("mean_embeds"));
+  EXPECT_TRUE(say("weightedmean_tokens").flag("weighted_embeds"));
   write_text(path("hf/sentence_bert_config.json"), R"({"modality_config": {"text": {}, "message": {}}})");
   EXPECT_NE(said([&] { say("lasttoken"); }).find("chat template, which is not done here"), std::string::npos);
   fs::remove(path("hf/sentence_bert_config.json"));

@@ -369,9 +369,10 @@ TEST_F(PublishedTest, WhatIsNoModelOfOursIsNamed) {
       ": is a yolos of transformers, which cannot be imported; there are resnet (torchvision), vit (timm), "
       "gpt2, gemma3_text, granite, llama, mistral, olmo2, phi3, qwen2, qwen3, smollm3, bert, camembert, "
       "distilbert, "
-      "roberta, xlm-roberta, marian (transformers)");
+      "mpnet, roberta, xlm-roberta, modernbert, marian (transformers)");
   for (const auto& [type, why] :
-       {std::pair{"mpnet", "a bias of relative positions, which is not here; the nearest is bert"},
+       {std::pair{"t5", "a bias of relative positions, which is not here; the nearest is marian"},
+        {"nomic_bert", "the nearest is modernbert"},
         {"mixtral", "experts"},
         {"gemma2", "the nearest is gemma3_text"}}) {
     expect_said(changed("llama_tiny", "model_type", type), why);

@@ -67,7 +67,7 @@ class Head {
   }
 
   // y of positions `first` and later, from q, k and v, with sums and maxima of their scores.
-  void attend(std::int64_t first, const Dropout& drop) const;
+  void attend(std::int64_t first, const Dropout& drop, const float* bias = nullptr) const;
 
   // Drops from `values` of a tile, of its scores' shape.
   void drop_tile(const Dropout& drop, const loops::ScoreTile& t, float* values) const {
@@ -91,8 +91,16 @@ class Head {
       }
     }
   }
-  // scores <- q k^T of a tile; q is scaled already.
-  void multiply_scores(const loops::ScoreTile& t) const {
+  // The bias of this head at the distance from a row to a key.
+  std::int64_t bias_at(std::int64_t row, std::int64_t key) const {
+    return s_.distance(row, key) * s_.heads + query();
+  }
+  // scores <- q k^T of a tile, and its bias; q is scaled already.
+  void multiply_scores(const loops::ScoreTile& t, const float* bias) const {
+    for (std::int64_t r = 0; r < t.rows && bias != nullptr; ++r) {
+      for (std::int64_t c = 0; c < t.columns; ++c)
+        t.scores[r * t.columns + c] = bias[bias_at(t.row + r, t.column + c)];
+    }
     multiply({.transpose_b = true,
               .m = t.rows,
               .n = t.columns,
@@ -102,7 +110,15 @@ class Head {
               .b = k + t.column * d_,
               .b_stride = d_,
               .c = t.scores,
-              .c_stride = t.columns});
+              .c_stride = t.columns,
+              .accumulate = bias != nullptr});
+  }
+  // sums[distance] += what a tile of gradients has along it.
+  void add_by_distance(const loops::ScoreTile& t, float* sums_of) const {
+    for (std::int64_t r = 0; r < t.rows; ++r) {
+      float* const to = sums_of + s_.distance(t.row + r, t.column);
+      for (std::int64_t c = 0; c < t.columns; ++c) to[c] += gradients[r * t.columns + c];
+    }
   }
   // c += values of a tile, or their transpose, times b; rows of b and c are as wide as the head.
   void add(const loops::ScoreTile& t, const float* values, bool transpose, const float* b, float* c) const {
@@ -154,14 +170,14 @@ void for_heads(Pool& pool, const AttentionShape& s, bool by_keys, void* scratch,
   });
 }
 
-void Head::attend(std::int64_t first, const Dropout& drop) const {
+void Head::attend(std::int64_t first, const Dropout& drop, const float* bias) const {
   const loops::SequenceLoops& loops = loops::sequences();
   loops.scale((length_ - first) * d_, score_scale(s_), q + first * d_);
   std::fill(y + first * d_, y + length_ * d_, 0.0F);
   std::fill(maxima + first, maxima + length_, -std::numeric_limits<float>::infinity());
   std::fill(sums + first, sums + length_, 0.0F);
   for_tiles(first, [&](const loops::ScoreTile& t) {
-    multiply_scores(t);
+    multiply_scores(t, bias);
     loops.softmax_online(t, maxima + t.row, sums + t.row, y + t.row * d_, d_);
     drop_tile(drop, t, t.scores);
     add(t, t.scores, false, v + t.column * d_, y + t.row * d_);
@@ -192,10 +208,27 @@ void attend_cached(Pool& pool, const AttentionForward& args) {
   });
 }
 
+// The sums of gradients at each distance, of every head of every sequence, behind the heads of threads.
+std::int64_t distance_floats(const AttentionShape& s) {
+  return s.has_bias ? s.batch * s.heads * s.distances() : 0;
+}
+// The gradient of the bias: those sums over sequences, in their order.
+void add_bias_gradient(Pool& pool, const AttentionBackward& args, const float* sums) {
+  const AttentionShape& s = args.shape;
+  pool.for_each(s.distances(), [&](std::int64_t distance, int) {
+    for (std::int64_t head = 0; head < s.heads; ++head) {
+      float& to = args.bias_gradient[distance * s.heads + head];
+      float sum = args.accumulate_bias ? to : 0;
+      for (std::int64_t i = 0; i < s.batch; ++i) sum += sums[(i * s.heads + head) * s.distances() + distance];
+      to = sum;
+    }
+  });
+}
+
 }  // namespace
 
 std::int64_t CpuDevice::attention_scratch_bytes(const AttentionShape& s) const {
-  return 4 * Head::floats(s) * threads_;
+  return 4 * (Head::floats(s) * threads_ + distance_floats(s));
 }
 
 std::int64_t attention_probabilities(const AttentionShape& s) {
@@ -208,7 +241,7 @@ void CpuDevice::attention_forward(const AttentionForward& args) {
   for_heads(pool(), s, false, args.scratch, [&](std::int64_t item, const Head& h) {
     h.load_query(args.q);
     h.load_keys(s.is_self() ? args.q : args.kv);
-    h.attend(0, args.drop);
+    h.attend(0, args.drop, args.bias);
     for (std::int64_t t = 0; t < s.length; ++t) {
       args.log_sums[item * s.length + t] = h.maxima[t] + std::log(h.sums[t]);
     }
@@ -217,13 +250,15 @@ void CpuDevice::attention_forward(const AttentionForward& args) {
 }
 
 // With p = softmax(scores), D = sum of dy * y: dv = drop(p)^T dy, ds = p * (drop(dy v^T) - D), dq = ds k,
-// dk = ds^T q.
+// dk = ds^T q; a bias has ds as its gradient.
 void CpuDevice::attention_backward(const AttentionBackward& args) {
   const AttentionShape& s = args.shape;
   const loops::SequenceLoops& loops = loops::sequences();
   const std::int64_t d = s.head_width, length = s.length, keys = s.key_rows();
   void* const dkv = s.is_self() ? args.dq : args.dkv;
   const bool adds_keys = s.is_self() ? args.accumulate : args.accumulate_kv;
+  float* const sums = static_cast<float*>(args.scratch) + Head::floats(s) * threads_;
+  std::fill_n(sums, distance_floats(s), 0.0F);
   for_heads(pool(), s, true, args.scratch, [&](std::int64_t item, const Head& h) {
     h.load_query(args.q);
     h.load_keys(s.is_self() ? args.q : args.kv);
@@ -238,7 +273,7 @@ void CpuDevice::attention_backward(const AttentionBackward& args) {
       std::fill_n(h.dv, keys * d, 0.0F);
     }
     h.for_tiles(0, [&](const loops::ScoreTile& t) {
-      h.multiply_scores(t);
+      h.multiply_scores(t, args.bias);
       loops.softmax_again(t, args.log_sums + item * length + t.row);
       Head::multiply({.transpose_b = true,
                       .m = t.rows,
@@ -252,6 +287,7 @@ void CpuDevice::attention_backward(const AttentionBackward& args) {
                       .c_stride = t.columns});
       h.drop_tile(args.drop, t, h.gradients);
       loops.softmax_backward(t, dots + t.row, h.gradients);
+      if (s.has_bias) h.add_by_distance(t, sums + item * s.distances());
       h.add(t, h.gradients, false, h.k + t.column * d, h.dq + t.row * d);
       h.add(t, h.gradients, true, h.q + t.row * d, h.dk + t.column * d);
       h.drop_tile(args.drop, t, t.scores);
@@ -263,6 +299,7 @@ void CpuDevice::attention_backward(const AttentionBackward& args) {
     h.store(h.dk, h.key_lines(), h.key_place(), keys, adds_keys, dkv);
     h.store(h.dv, h.key_lines(), h.value_place(), keys, adds_keys, dkv);
   });
+  if (s.has_bias) add_bias_gradient(pool(), args, sums);
 }
 
 }  // namespace lpmm::kernels

@@ -78,11 +78,10 @@ void CpuDevice::mean_forward(const MeanShape& s, const void* x, void* y) {
       float sums[kTogether] = {};
       for (std::int64_t t = 0; t < count; ++t) {
         const std::int64_t at = (i * s.length + t) * s.width + first;
-        for (std::int64_t c = 0; c < n; ++c) sums[c] += get(s.type, x, at + c);
+        const float weight = s.weight(t);
+        for (std::int64_t c = 0; c < n; ++c) sums[c] += weight * get(s.type, x, at + c);
       }
-      for (std::int64_t c = 0; c < n; ++c) {
-        put(s.type, y, i * s.width + first + c, sums[c] / static_cast<float>(count));
-      }
+      for (std::int64_t c = 0; c < n; ++c) put(s.type, y, i * s.width + first + c, sums[c] / s.weights(i));
     }
   });
 }
@@ -90,9 +89,10 @@ void CpuDevice::mean_backward(const MeanShape& s, const void* dy, void* dx, bool
   pool().for_each(s.batch, [&](std::int64_t i, int) {
     const std::int64_t count = s.count(i);
     for (std::int64_t t = 0; t < s.length; ++t) {
+      const float weight = s.weight(t);
       for (std::int64_t c = 0; c < s.width; ++c) {
         const std::int64_t at = (i * s.length + t) * s.width + c;
-        const float v = t < count ? get(s.type, dy, i * s.width + c) / static_cast<float>(count) : 0.0F;
+        const float v = t < count ? weight * get(s.type, dy, i * s.width + c) / s.weights(i) : 0.0F;
         put(s.type, dx, at, accumulate ? v + get(s.type, dx, at) : v);
       }
     }

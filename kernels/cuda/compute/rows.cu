@@ -26,8 +26,9 @@ struct Mean {
   LPMM_HD float operator()(const Place& at) const {
     const std::int64_t count = s.count(at.row);
     float sum = 0;
-    for (std::int64_t t = 0; t < count; ++t) sum += load(x + (at.row * s.length + t) * s.width + at.column);
-    return sum / static_cast<float>(count);
+    for (std::int64_t t = 0; t < count; ++t)
+      sum += s.weight(t) * load(x + (at.row * s.length + t) * s.width + at.column);
+    return sum / s.weights(at.row);
   }
 };
 template <class Cell>
@@ -36,9 +37,9 @@ struct MeanSlope {
   const Cell* dy;
   LPMM_HD float operator()(const Place& at) const {
     const Place position = Place::of(at.row, s.length);
-    const std::int64_t count = s.count(position.row);
-    if (position.column >= count) return 0.0F;
-    return load(dy + position.row * s.width + at.column) / static_cast<float>(count);
+    if (position.column >= s.count(position.row)) return 0.0F;
+    const float slope = load(dy + position.row * s.width + at.column);
+    return s.weight(position.column) * slope / s.weights(position.row);
   }
 };
 

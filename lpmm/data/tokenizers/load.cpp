@@ -100,6 +100,14 @@ std::string model_type_in(const fs::path& folder) {
 bool is_roberta(const fs::path& folder, const Part& settings) {
   return settings.text("tokenizer_class", "").starts_with("Roberta") || model_type_in(folder) == "roberta";
 }
+bool is_mpnet(const fs::path& folder, const Part& settings) {
+  return settings.text("tokenizer_class", "").starts_with("MPNet") || model_type_in(folder) == "mpnet";
+}
+
+// What RoBERTa puts around sentences.
+json roberta_processing(const json& cls, const json& sep) {
+  return {{"type", "RobertaProcessing"}, {"cls", {"<s>", cls}}, {"sep", {"</s>", sep}}};
+}
 
 // Returns true if vocab.json and merges.txt are of a tokenizer that splits texts as GPT-2's does: others, as
 // Qwen's, have the same files.
@@ -131,9 +139,7 @@ Pipeline read_vocab_json(const std::string& path) {
       if (!vocabulary.is_object() || !vocabulary.contains(name))
         throw RunError(fmt::format("{}: has no token {}, as RoBERTa's has", path, name));
     }
-    document["post_processor"] = {{"type", "RobertaProcessing"},
-                                  {"cls", {"<s>", vocabulary["<s>"]}},
-                                  {"sep", {"</s>", vocabulary["</s>"]}}};
+    document["post_processor"] = roberta_processing(vocabulary["<s>"], vocabulary["</s>"]);
   }
   const std::vector<AddedToken> named = beside.added();
   for (const std::string name : special) {
@@ -146,7 +152,7 @@ Pipeline read_vocab_json(const std::string& path) {
   return parts;
 }
 
-// BERT's: a token a line, its number its id.
+// BERT's and MPNet's, which has RoBERTa's names: a token a line, its number its id.
 Pipeline read_vocab_txt(const std::string& path) {
   constexpr std::uint64_t kMost = 64 << 20;
   const std::string text = read_text(path, kMost);
@@ -166,16 +172,23 @@ Pipeline read_vocab_txt(const std::string& path) {
     at = end + 1;
   }
   const TokensBeside beside(path);
+  const bool has_mpnet = is_mpnet(fs::path(path).parent_path(), beside.settings());
+  struct Name {
+    const char *key, *usual, *of_mpnet;
+  };
   std::vector<AddedToken> special;
-  for (const auto& [key, usual] : {std::pair{"unk_token", "[UNK]"},
-                                   {"sep_token", "[SEP]"},
-                                   {"pad_token", "[PAD]"},
-                                   {"cls_token", "[CLS]"},
-                                   {"mask_token", "[MASK]"}}) {
-    const std::string named = beside.name(key), name = named.empty() ? usual : named;
+  for (const Name& row : {Name{"unk_token", "[UNK]", "[UNK]"},
+                          {"sep_token", "[SEP]", "</s>"},
+                          {"pad_token", "[PAD]", "<pad>"},
+                          {"cls_token", "[CLS]", "<s>"},
+                          {"mask_token", "[MASK]", "<mask>"}}) {
+    const std::string named = beside.name(row.key),
+                      name = named.empty() ? (has_mpnet ? row.of_mpnet : row.usual) : named;
     const auto found = ids.find(name);
-    if (found == ids.end())
-      throw RunError(fmt::format("{}: has no token {}, as BERT's has", path, shown(name)));
+    if (found == ids.end()) {
+      throw RunError(
+          fmt::format("{}: has no token {}, as {}'s has", path, shown(name), has_mpnet ? "MPNet" : "BERT"));
+    }
     AddedToken token{found->second, name, true};
     token.normalized = false;
     special.push_back(token);
@@ -183,6 +196,10 @@ Pipeline read_vocab_txt(const std::string& path) {
   const std::string unknown = special[0].text;
   const std::int32_t sep = special[1].id, cls = special[3].id;
   const std::string more = beside.complete(ids, special);
+  const auto number = [](std::int32_t id) { return static_cast<std::uint32_t>(id); };
+  const json processing = {{"post_processor", roberta_processing(number(cls), number(sep))}};
+  const SentenceTemplate around =
+      has_mpnet ? SentenceTemplate(Part(processing, path, "")) : SentenceTemplate::bert(cls, sep);
   const Part& options = beside.settings();
   const bool lowercase = options.flag("do_lower_case", true);
   const Normalizer normalize = bert_normalizer(true, options.flag("tokenize_chinese_chars", true),
@@ -192,7 +209,7 @@ Pipeline read_vocab_txt(const std::string& path) {
           .split = bert_pre_tokenizer(),
           .subwords = make_word_piece(std::move(ids), unknown, "##", 100),
           .decode = word_piece_decoder("##", true),
-          .around = SentenceTemplate::bert(cls, sep),
+          .around = around,
           .file = path,
           .kind = std::string(kVocabTxt),
           .checksum = crc_of(fmt::format("{}{}{}", lowercase, text, more))};

@@ -12,7 +12,7 @@ namespace {
 // A norm of channels of a value from `first` on, and its tensors.
 struct Norm {
   kernels::RowNormShape shape;
-  int weight = -1, bias = -1;  // no bias where it is not centred
+  int weight = -1, bias = -1;  // the latter -1: none, as where it is not centred
   std::int64_t first = 0;
   std::int64_t saved = 0;  // floats that the norms before it save
   std::int64_t saved_floats() const { return (shape.is_centred ? 2 : 1) * shape.rows; }
@@ -53,7 +53,7 @@ class RowNormOp : public Op {
     for (const Norm& norm : norms_) {
       Pieces pieces(run.workspace);
       const float* weight = decoded(run, norm, norm.weight, pieces);
-      const float* bias = norm.bias < 0 ? nullptr : decoded(run, norm, norm.bias, pieces);
+      const float* bias = bias_of(run, norm, pieces);
       run.device.row_norm_forward(norm.shape, {at(x, norm.first), weight, bias, at(y, norm.first),
                                                mean(run, norm), inverse_deviation(run, norm)});
     }
@@ -89,7 +89,7 @@ class RowNormOp : public Op {
     float *weight, *bias;
   };
   static Gradients lay_out_gradients(Pieces& p, const Norm& norm) {
-    return {p.floats(norm.shape.width), norm.bias < 0 ? nullptr : p.floats(norm.shape.width)};
+    return {p.floats(norm.shape.width), norm.shape.is_centred ? p.floats(norm.shape.width) : nullptr};
   }
   std::byte* at(std::byte* values, std::int64_t channel) const {
     return values + channel * kernels::value_bytes(plan->compute);
@@ -102,6 +102,14 @@ class RowNormOp : public Op {
   }
   const float* decoded(const RunState& run, const Norm& norm, int tensor, Pieces& pieces) const {
     return run.memory.decoded(tensor, span_of(pieces.floats(norm.shape.width), norm.shape.width));
+  }
+  // A layer norm without one adds zeros.
+  const float* bias_of(const RunState& run, const Norm& norm, Pieces& pieces) const {
+    if (!norm.shape.is_centred) return nullptr;
+    if (norm.bias >= 0) return decoded(run, norm, norm.bias, pieces);
+    float* const zeros = pieces.floats(norm.shape.width);
+    run.device.fill_with_zeros(zeros, 4 * norm.shape.width);
+    return zeros;
   }
   void copy_rest(const RunState& run, std::byte* from, std::byte* to, bool adds) const {
     if (rest_.columns == 0) return;
@@ -126,22 +134,22 @@ int norm_weight(ProgramBuilder& b, const std::string& name, const kernels::RowNo
 }
 
 Value row_norm(ProgramBuilder& b, const std::string& name, Value x, double epsilon, bool is_centred,
-               NormWeight kind) {
+               NormWeight kind, bool has_bias) {
   Norm norm{.shape = {b.rows(x), x.channels, b.compute(), epsilon, is_centred}};
   norm.shape.adds_one = kind == NormWeight::kAboveOne;
   norm.weight = norm_weight(b, name, norm.shape);
-  if (is_centred) norm.bias = b.add_tensor(name + ".bias", {x.channels}, {InitialKind::kConstant, 0});
+  if (has_bias) norm.bias = b.add_tensor(name + ".bias", {x.channels}, {InitialKind::kConstant, 0});
   return add_norms(b, {norm}, x);
 }
 
 }  // namespace
 
-Value layer_norm(ProgramBuilder& b, const std::string& name, Value x, double epsilon) {
-  return row_norm(b, name, x, epsilon, true, NormWeight::kFactor);
+Value layer_norm(ProgramBuilder& b, const std::string& name, Value x, double epsilon, bool has_bias) {
+  return row_norm(b, name, x, epsilon, true, NormWeight::kFactor, has_bias);
 }
 
 Value rms_norm(ProgramBuilder& b, const std::string& name, Value x, double epsilon, NormWeight kind) {
-  return row_norm(b, name, x, epsilon, false, kind);
+  return row_norm(b, name, x, epsilon, false, kind, false);
 }
 
 Value head_norms(ProgramBuilder& b, const std::vector<HeadNorm>& norms, Value x, double epsilon,

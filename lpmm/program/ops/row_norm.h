@@ -9,8 +9,9 @@
 
 namespace lpmm {
 
-// Layer norm: Ba, Kiros & Hinton 2016. Tensors `name`.weight and .bias.
-Value layer_norm(ProgramBuilder& b, const std::string& name, Value x, double epsilon = 1e-5);
+// Layer norm: Ba, Kiros & Hinton 2016. Tensors `name`.weight and, where it has one, .bias.
+Value layer_norm(ProgramBuilder& b, const std::string& name, Value x, double epsilon = 1e-5,
+                 bool has_bias = true);
 // RMS norm: Zhang & Sennrich 2019. Tensor `name`.weight. It multiplies by the weight, which starts at 1, or,
 // as Gemma's, by 1 + weight, which starts at 0.
 enum class NormWeight : std::uint8_t { kFactor, kAboveOne };

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lpmm/base/error.h"
+#include "lpmm/program/ops/sequence/relative_bias.h"
 #include "models/families.h"
 #include "models/published/facts.h"
 #include "models/published/published.h"
@@ -76,7 +77,13 @@ constexpr Kind kDistilled{
     "dim",
     "hidden_dim",
     "activation"};
-constexpr const Kind* kKinds[] = {&kBert, &kRoberta, &kXlmRoberta, &kCamembert, &kDistilled};
+constexpr Kind kMpnet{
+    "mpnet",
+    {.model = "MPNet", .prefix = "mpnet.", .is_left_out = is_left_out, .older_name = older_name},
+    kRobertaClasses,
+    "MPNetModel",
+    "MPNetForSequenceClassification"};
+constexpr const Kind* kKinds[] = {&kBert, &kRoberta, &kXlmRoberta, &kCamembert, &kMpnet, &kDistilled};
 constexpr const char* kWordClasses = "classifier.weight";  // of a head that tells something of every word
 constexpr std::string_view kOfTokens = "ForTokenClassification";
 constexpr double kEpsilon = 1e-12;  // of norms, where no configuration says another: DistilBERT's never does
@@ -92,6 +99,7 @@ const Kind* kind_at(const std::string& path) {
 // The kind to export a model as: RoBERTas differ in their name alone.
 const Kind& kind_of(const ModelConfig& model) {
   if (model.flag("distilled")) return kDistilled;
+  if (model.flag("relative_bias")) return kMpnet;
   if (!model.flag("dense_head")) return kBert;
   for (const Kind* kind : {&kXlmRoberta, &kCamembert}) {
     if (model.name.starts_with(kind->type)) return *kind;
@@ -120,6 +128,16 @@ void read_roberta(const PublishedConfig& config, ModelConfig& model) {
   model.set(kContext, rows - first);
 }
 
+// MPNet counts them so too, with padding that is token 1 in every one. What makes vectors keeps its pooler.
+void read_mpnet(const PublishedConfig& config, bool has_head, ModelConfig& model) {
+  const bool has_pooler = model.flag("pooler") && !has_head;
+  config.expect("pad_token_id", {1});
+  config.expect("relative_attention_num_buckets", {kBiasRows});
+  read_roberta(config, model);
+  model.set("pooler", has_pooler);
+  model.set("relative_bias", true);
+}
+
 // Returns true if the head classifies words, not sentences: by config.json, or else because the layer is
 // absent that heads of sentences have in front.
 bool tells_of_words(const PublishedTensors& tensors, const PublishedConfig& config, const Kind& kind) {
@@ -142,14 +160,15 @@ ModelConfig read_bert(const std::string& path) {
   const Kind& kind = *kind_at(path);
   const PublishedConfig config(PublishedConfig::beside(path));
   ModelConfig model = families().config("bert");
-  const bool is_distilled = &kind == &kDistilled, is_first = &kind == &kBert;
+  const bool is_distilled = &kind == &kDistilled, is_first = &kind == &kBert,
+             has_types = !is_distilled && &kind != &kMpnet;
   model.set("layers", config.size(kind.layers));
   model.set("heads", config.size(kind.heads));
   model.set("embedding", config.size(kind.width));
   model.set("mlp_width", config.size(kind.mlp_width));
   model.set(kContext, config.size("max_position_embeddings"));
   model.set(kVocabulary, config.size("vocab_size"));
-  model.set(kTypes, is_distilled ? 0 : config.size("type_vocab_size"));
+  model.set(kTypes, has_types ? config.size("type_vocab_size") : 0);
   model.set("epsilon", is_distilled ? kEpsilon : config.positive("layer_norm_eps", kEpsilon));
   model.set("distilled", is_distilled);
   config.expect(kind.activation, {"gelu"});
@@ -157,7 +176,11 @@ ModelConfig read_bert(const std::string& path) {
   config.expect("is_decoder", {false});
   const PublishedTensors tensors(path);
   model.set("pooler", tensors.find("pooler.dense.weight", kind.layout.prefix).entry != nullptr);
-  if (!is_distilled && !is_first) read_roberta(config, model);
+  const bool has_classes = tensors.find(std::string(kind.classes)).entry != nullptr;
+  if (&kind == &kMpnet)
+    read_mpnet(config, has_classes, model);
+  else if (!is_distilled && !is_first)
+    read_roberta(config, model);
   model.name = kind.type;
   const bool has_words = tells_of_words(tensors, config, kind);
   const SafetensorsEntry* head = tensors.find(std::string(has_words ? kWordClasses : kind.classes)).entry;
@@ -168,7 +191,9 @@ ModelConfig read_bert(const std::string& path) {
     throw RunError(fmt::format("{}: tells {} of every word, not one of several classes", tensors.path(),
                                model.classes < 2 ? "a number" : "several classes"));
   }
-  model.set("first_embeds", is_pooled(published_folder(path), PooledFrom::kFirst, kind.type));
+  const PooledFrom from = pooled_from(published_folder(path), PooledFrom::kFirst, kind.type);
+  model.set("first_embeds", from == PooledFrom::kFirst);
+  model.set(kWeightedEmbeds, from == PooledFrom::kWeighted);
   return model;
 }
 
@@ -190,36 +215,47 @@ void load_bert(const std::string& path, ModelMemory& memory) {
   load_published(PublishedTensors(path), layout, memory);
 }
 
-void save_bert(const WeightSource& weights, const ModelConfig& config, const std::string& folder,
-               Device& device) {
-  ModelConfig m = complete(config);
-  const Kind& kind = kind_of(m);
+// Throws for what Hugging Face's models have no place for; of that many classes.
+void check_place(const std::string& path, const Kind& kind, const ModelConfig& m) {
   const int first = m.integer("first_position");
   if (m.flag("dense_head") != (first > 0)) {
     throw UsageError(fmt::format(
         "{}: model.first_position = {} with model.dense_head = {}: Hugging Face's BERT has neither, "
         "its RoBERTa both; export without --hf",
-        weights.path(), first, m.flag("dense_head")));
+        path, first, m.flag("dense_head")));
   }
+  if (&kind == &kMpnet && first != 2) {
+    throw UsageError(fmt::format(
+        "{}: model.first_position = {}: that of Hugging Face's MPNet is always 2; export without --hf", path,
+        first));
+  }
+  if (&kind == &kDistilled && (m.integer(kTypes) > 0 || m.number("epsilon") != kEpsilon)) {
+    throw UsageError(
+        fmt::format("{}: model.types = {} with model.epsilon = {}: Hugging Face's DistilBERT has 0 and {}; "
+                    "export without --hf",
+                    path, m.integer(kTypes), m.number("epsilon"), kEpsilon));
+  }
+  if (&kind == &kBert && m.classes > 0 && !m.flag(kOfWords) && !m.flag("pooler")) {
+    throw UsageError(
+        fmt::format("{}: has a head without a pooler (model.pooler), for which Hugging Face's BERT has no "
+                    "place; export without --hf",
+                    path));
+  }
+}
+
+void save_bert(const WeightSource& weights, const ModelConfig& config, const std::string& folder,
+               Device& device) {
+  ModelConfig m = complete(config);
+  const Kind& kind = kind_of(m);
+  const int first = m.integer("first_position");
   // A configuration does not say how many classes there are: its data does.
   m.classes = 0;
   for (const TensorInfo& t : weights.infos()) {
     if (t.name == (m.flag(kOfWords) ? kWordClasses : kind.classes))
       m.classes = static_cast<int>(t.shape.at(0));
   }
-  if (&kind == &kDistilled && (m.integer(kTypes) > 0 || m.number("epsilon") != kEpsilon)) {
-    throw UsageError(
-        fmt::format("{}: model.types = {} with model.epsilon = {}: Hugging Face's DistilBERT has 0 and {}; "
-                    "export without --hf",
-                    weights.path(), m.integer(kTypes), m.number("epsilon"), kEpsilon));
-  }
+  check_place(weights.path(), kind, m);
   const bool has_words = m.flag(kOfWords) && m.classes > 0;
-  if (&kind == &kBert && m.classes > 0 && !has_words && !m.flag("pooler")) {
-    throw UsageError(
-        fmt::format("{}: has a head without a pooler (model.pooler), for which Hugging Face's BERT has no "
-                    "place; export without --hf",
-                    weights.path()));
-  }
   PublishedLayout layout = kind.layout;
   const std::string of_words =
       fmt::format("{}{}", kind.encoder.substr(0, kind.encoder.rfind("Model")), kOfTokens);
@@ -236,10 +272,11 @@ void save_bert(const WeightSource& weights, const ModelConfig& config, const std
                   {"vocab_size", m.integer(kVocabulary)},
                   {kind.activation, "gelu"},
                   {"torch_dtype", "float32"}};
-  if (&kind != &kDistilled) {
+  if (&kind != &kDistilled) written["layer_norm_eps"] = m.number("epsilon");
+  if (&kind == &kMpnet)
+    written["relative_attention_num_buckets"] = kBiasRows;
+  else if (&kind != &kDistilled)
     written["type_vocab_size"] = m.integer(kTypes);
-    written["layer_norm_eps"] = m.number("epsilon");
-  }
   if (first > 0) written["pad_token_id"] = first - 1;
   if (m.classes > 0) {
     add_head(weights.facts(), m, written);
@@ -252,7 +289,7 @@ void save_bert(const WeightSource& weights, const ModelConfig& config, const std
 
 const Published& bert_hugging_face() {
   static constexpr Published kPublished{.by = "transformers",
-                                        .kinds = "bert, camembert, distilbert, roberta, xlm-roberta",
+                                        .kinds = "bert, camembert, distilbert, mpnet, roberta, xlm-roberta",
                                         .tokenizer = {},
                                         .is_at = is_bert,
                                         .read = read_bert,

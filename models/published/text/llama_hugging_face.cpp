@@ -219,8 +219,9 @@ ModelConfig read_llama_sentences(const std::string& path) {
   const SafetensorsEntry* head = tensors.find("score.weight").entry;
   read_head(config, head == nullptr || head->shape.empty() ? 0 : static_cast<int>(head->shape[0]), model);
   model.set("pad_token", pad_token(config, kind));
-  model.set("mean_embeds",
-            !is_pooled(published_folder(path), PooledFrom::kLast, kind.type) && model.classes == 0);
+  const PooledFrom from = pooled_from(published_folder(path), PooledFrom::kLast, kind.type);
+  model.set("mean_embeds", from == PooledFrom::kMean && model.classes == 0);
+  model.set(kWeightedEmbeds, from == PooledFrom::kWeighted && model.classes == 0);
   return model;
 }
 

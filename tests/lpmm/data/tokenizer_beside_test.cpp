@@ -62,6 +62,21 @@ TEST_F(TokenizerBeside, SpecialTokensMayHaveOtherNames) {
   EXPECT_EQ(t->encode_sentences("a z").ids, (Ids{2, 5, 1, 3}));
 }
 
+// MPNet puts around sentences what RoBERTa does, as either file says.
+TEST_F(TokenizerBeside, AVocabTxtMayBeMpnets) {
+  write("vocab.txt", "<s>\n<pad>\n</s>\n<mask>\na\nb\n[UNK]\n");
+  write("config.json", R"({"model_type": "mpnet"})");
+  const auto pair = [&] {
+    return load_pipeline_tokenizer(folder_ / "vocab.txt")->encode_sentences("A z", "b");
+  };
+  EXPECT_EQ(pair().ids, (Ids{0, 4, 6, 2, 2, 5, 2}));
+  EXPECT_EQ(pair().types, Ids(7));
+  write("config.json", R"({"model_type": "bert"})");
+  EXPECT_NE(said(pair).find("as BERT's has"), std::string::npos);
+  write("tokenizer_config.json", R"({"tokenizer_class": "MPNetTokenizer"})");
+  EXPECT_EQ(pair().ids, (Ids{0, 4, 6, 2, 2, 5, 2}));
+}
+
 TEST_F(TokenizerBeside, VocabJsonWithMergesIsOneWithTokensOfItsOwn) {
   write_bytes();
   const auto t = load_tokenizer(folder_ / "vocab.json");

@@ -2,7 +2,7 @@
 // keys, so that nothing is added from two blocks.
 //
 // With p = softmax(scores), D = sum of dy * y: dv = drop(p)^T dy, ds = p * (drop(dy v^T) - D), dq = ds k,
-// dk = ds^T q.
+// dk = ds^T q; a bias has ds as its gradient.
 #include <cmath>
 
 #include "kernels/cuda/compute/attention/tile.h"
@@ -36,6 +36,35 @@ struct Shared {
   static std::int64_t bytes() { return 4 * (4 * T::kFloats + T::kScores); }
 };
 
+// Adds a tile of gradients, which lie in shared memory, to the sums at each distance of its block of queries.
+template <class T>
+__device__ void add_by_distance(const AttentionShape& s, std::int64_t row, std::int64_t key,
+                                const float* scores, float* sums) {
+  for (int d = static_cast<int>(threadIdx.x); d < 2 * T::kSide - 1; d += T::kThreads) {
+    const int shift = d - (T::kSide - 1);  // of a column against its row
+    const std::int64_t at = s.distance(row, key + shift);
+    if (at < 0 || at >= s.distances()) continue;
+    float sum = 0;
+    for (int r = shift < 0 ? -shift : 0; r < T::kSide && r + shift < T::kSide; ++r)
+      sum += scores[r * T::kScoreStride + r + shift];
+    sums[at] += sum;
+  }
+}
+// The gradient of the bias of one distance and head: its sums over sequences and blocks of queries, in order.
+__global__ void bias_gradient(AttentionGradient a, std::int64_t tiles) {
+  begin_kernel();
+  const AttentionShape& s = a.shape;
+  const std::int64_t at = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (at >= s.distances() * s.heads) return;
+  const std::int64_t distance = at / s.heads, head = at % s.heads;
+  float sum = a.accumulate_bias ? a.bias_gradient[at] : 0.0F;
+  for (std::int64_t i = 0; i < s.batch; ++i) {
+    const float* const of = a.sums + (i * s.heads + head) * tiles * s.distances() + distance;
+    for (std::int64_t tile = 0; tile < tiles; ++tile) sum += of[tile * s.distances()];
+  }
+  a.bias_gradient[at] = sum;
+}
+
 template <class T>
 __global__ void __launch_bounds__(T::kThreads, T::kBlocks) query_gradient(AttentionGradient a) {
   begin_kernel();
@@ -48,6 +77,9 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) query_gradient(Attent
   load_tile<T>(q, tile.first, a.scale, shared.own);
   load_tile<T>(head.results(s, a.dy), tile.first, 1.0F, shared.own_partner);
   typename T::Results dq = {};
+  float* const sums =
+      a.sums + (tile.item * ((s.length + T::kSide - 1) / T::kSide) + tile.first / T::kSide) * s.distances();
+  for (std::int64_t i = threadIdx.x; s.has_bias && i < s.distances(); i += T::kThreads) sums[i] = 0;
   const Seen seen = s.seen(head.sequence);
   const std::int64_t end = seen.end(tile.first + T::kSide - 1);
   for (std::int64_t column = seen.first(tile.first) / T::kSide * T::kSide; column < end; column += T::kSide) {
@@ -58,6 +90,7 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) query_gradient(Attent
     typename T::Scores scores, gradients;
     multiply<T>(shared.own, shared.others, scores);
     multiply<T>(shared.own_partner, shared.others_partner, gradients);
+    add_bias<T>(s, a.bias, head.query, tile.first, column, scores);
     LPMM_UNROLL
     for (int i = 0; i < T::kRows; ++i) {
       const std::int64_t row = tile.first + T::row(i), line = tile.item * s.length + row;
@@ -77,6 +110,9 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) query_gradient(Attent
     store_scores<T>(scores, shared.scores);
     __syncwarp();  // a row of scores is of one warp
     accumulate<T>(shared.scores, shared.others, dq);
+    if (!s.has_bias) continue;
+    __syncthreads();
+    add_by_distance<T>(s, tile.first, column, shared.scores, sums);
   }
   LPMM_UNROLL
   for (int i = 0; i < T::kRows; ++i) {
@@ -111,6 +147,7 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) key_gradient(Attentio
       typename T::Scores scores, gradients;
       multiply<T>(shared.own, shared.others, scores);
       multiply<T>(shared.own_partner, shared.others_partner, gradients);
+      add_bias<T, true>(s, a.bias, head.query, first, tile.first, scores);
       LPMM_UNROLL
       for (int j = 0; j < T::kColumns; ++j) {
         const std::int64_t row = first + T::other(j), line = item * s.length + row;
@@ -142,15 +179,17 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) key_gradient(Attentio
 
 }  // namespace
 
-// Dots of y and its gradient.
+// Dots of y and its gradient and, with a bias, sums by distance.
 std::int64_t CudaDevice::attention_scratch_bytes(const AttentionShape& s) const {
-  with_tile(s.head_width, [](auto) {});  // refuses here what no kernel is for
-  return aligned(4 * s.rows() * s.heads);
+  std::int64_t blocks = 0;
+  with_tile(s.head_width, [&]<class T>(T) { blocks = tile_blocks<T>(s, s.heads, s.length); });
+  return aligned(4 * s.rows() * s.heads) + (s.has_bias ? aligned(4 * blocks * s.distances()) : 0);
 }
 
 void CudaDevice::attention_backward(const AttentionBackward& args) {
   const AttentionShape& s = args.shape;
-  AttentionGradient a{args, score_scale(s), static_cast<float*>(args.scratch)};
+  auto* const dots = static_cast<float*>(args.scratch);
+  AttentionGradient a{args, score_scale(s), dots, dots + aligned(4 * s.rows() * s.heads) / 4};
   if (s.is_self()) {
     a.kv = args.q;
     a.dkv = args.dq;
@@ -165,6 +204,10 @@ void CudaDevice::attention_backward(const AttentionBackward& args) {
            a);
     launch(key_gradient<T>, tile_blocks<T>(s, s.key_heads(), s.key_rows()), T::kThreads, Shared<T>::bytes(),
            stream(), a);
+    if (!s.has_bias) return;
+    const std::int64_t all = s.distances() * s.heads;
+    launch(bias_gradient, (all + T::kThreads - 1) / T::kThreads, T::kThreads, 0, stream(), a,
+           (s.length + T::kSide - 1) / T::kSide);
   });
 }
 

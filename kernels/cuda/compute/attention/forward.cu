@@ -58,6 +58,7 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) attend(Attention a) {
     __syncthreads();
     typename T::Scores scores;
     multiply<T>(q, others, scores);
+    add_bias<T>(s, a.bias, head.query, tile.first, column, scores);
     LPMM_UNROLL
     for (int i = 0; i < T::kRows; ++i) {
       const std::int64_t row = tile.first + T::row(i);

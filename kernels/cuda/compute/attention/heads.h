@@ -109,13 +109,20 @@ struct Attention : AttentionForward {
 struct AttentionGradient : AttentionBackward {
   float scale;
   float* dots;  // of y and dy, (batch, heads, length)
+  float* sums;  // of the gradients of scores by distance, (batch, heads, tiles, distances()), with a bias
 };
+// What a head adds to the score of a row and a key: the bias, if any, of distances that there are.
+LPMM_HD float bias_of(const AttentionShape& s, const float* bias, std::int64_t head, std::int64_t row,
+                      std::int64_t key) {
+  const std::int64_t at = s.distance(row, key);
+  return bias == nullptr || at < 0 || at >= s.distances() ? 0.0F : bias[at * s.heads + head];
+}
 
-// Heads of bf16 that are copied 16 bytes at a time, up to the width whose sums registers hold.
+// Heads of bf16 without a bias that are copied 16 bytes at a time, up to the width whose sums registers hold.
 inline bool is_for_tensor_cores(const AttentionShape& s, std::initializer_list<const void*> values) {
   bool is_aligned = s.head_width % 8 == 0;
   for (const void* p : values) is_aligned = is_aligned && reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
-  return s.type == ValueType::kBf16 && s.head_width <= 128 && is_aligned;
+  return s.type == ValueType::kBf16 && !s.has_bias && s.head_width <= 128 && is_aligned;
 }
 void attend_on_tensor_cores(const Attention& a, Stream stream);
 void differentiate_on_tensor_cores(const AttentionGradient& a, Stream stream);

@@ -96,6 +96,21 @@ __device__ void accumulate(const float* scores, const float* others, typename T:
     }
   }
 }
+// Adds the bias of a head: rows of scores are from `row` on, columns are keys from `key` on; or, for kByKeys,
+// the other way round.
+template <class T, bool kByKeys = false>
+__device__ void add_bias(const AttentionShape& s, const float* bias, std::int64_t head, std::int64_t row,
+                         std::int64_t key, typename T::Scores& scores) {
+  if (bias == nullptr) return;
+  LPMM_UNROLL
+  for (int i = 0; i < T::kRows; ++i) {
+    LPMM_UNROLL
+    for (int j = 0; j < T::kColumns; ++j) {
+      scores[i][j] += kByKeys ? bias_of(s, bias, head, row + T::other(j), key + T::row(i))
+                              : bias_of(s, bias, head, row + T::row(i), key + T::other(j));
+    }
+  }
+}
 template <class T>
 __device__ void store_scores(const typename T::Scores& of, float* scores) {
   LPMM_UNROLL

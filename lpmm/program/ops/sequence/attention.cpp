@@ -44,7 +44,8 @@ class AttentionOp : public Op {
                                   .drop = dropout_.of(run),
                                   .y = data(run, output),
                                   .log_sums = log_sums(run),
-                                  .scratch = room.scratch});
+                                  .scratch = room.scratch,
+                                  .bias = bias(run)});
   }
   void backward(RunState& run) const override {
     Pieces pieces(run.workspace);
@@ -57,7 +58,12 @@ class AttentionOp : public Op {
                                     .log_sums = log_sums(run),
                                     .dq = gradient(run, inputs[0]),
                                     .accumulate = accumulate[0],
-                                    .scratch = room.scratch};
+                                    .scratch = room.scratch,
+                                    .bias = bias(run)};
+    if (shape_.has_bias) {  // the second input: this is self-attention
+      args.bias_gradient = reinterpret_cast<float*>(gradient(run, inputs[1]));
+      args.accumulate_bias = accumulate[1];
+    }
     if (!shape_.is_self()) {
       args.kv = data(run, inputs[1]);
       args.dkv = gradient(run, inputs[1]);
@@ -131,6 +137,9 @@ class AttentionOp : public Op {
   }
   // The bytes of the keys and values at one position of a sequence.
   std::int64_t position_bytes() const { return 2 * shape_.key_width() * value_bytes(shape_.type); }
+  const float* bias(const RunState& run) const {
+    return shape_.has_bias ? reinterpret_cast<const float*>(data(run, inputs[1])) : nullptr;
+  }
   float* log_sums(const RunState& run) const { return reinterpret_cast<float*>(saved_data(run)); }
   kernels::AttentionShape shape_;
   OpDropout dropout_;
@@ -170,8 +179,13 @@ Value attention(ProgramBuilder& b, Value qkv, const AttentionConfig& c, Value do
   const bool has_documents = documents.id >= 0;
   if (has_documents && !c.is_causal)
     throw std::logic_error("attention: only a causal one keeps documents apart");
+  const bool has_bias = c.bias.id >= 0;
+  if (has_bias && c.is_causal) throw std::logic_error("attention: a causal one has no bias");
   const int head_width = qkv.channels / (c.heads + 2 * kv_heads);
-  return add_attention(b, has_documents ? std::vector{qkv, documents} : std::vector{qkv},
+  std::vector<Value> inputs{qkv};
+  if (has_documents) inputs.push_back(documents);
+  if (has_bias) inputs.push_back(c.bias);
+  return add_attention(b, inputs,
                        {.batch = b.batch(),
                         .length = qkv.width,
                         .heads = c.heads,
@@ -179,7 +193,8 @@ Value attention(ProgramBuilder& b, Value qkv, const AttentionConfig& c, Value do
                         .type = b.compute(),
                         .kv_heads = kv_heads,
                         .is_causal = c.is_causal,
-                        .window = c.window},
+                        .window = c.window,
+                        .has_bias = has_bias},
                        c, has_documents);
 }
 

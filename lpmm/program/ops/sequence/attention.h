@@ -10,7 +10,8 @@ struct AttentionConfig {
   int context = 0;              // positions that generated text may have
   double dropout = 0;           // of the probabilities
   bool is_causal = true;
-  int window = 0;  // causal: positions that one sees, the last ones up to itself; 0: all
+  int window = 0;   // positions to each side that one sees, itself among them; causal: up to itself; 0: all
+  Value bias = {};  // relative_bias(), of self-attention that is not causal; its id is -1: none
 };
 
 // Self-attention of a value whose channels are the queries of `heads` heads, the keys of `kv_heads`, and

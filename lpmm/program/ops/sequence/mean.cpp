@@ -31,8 +31,12 @@ class MeanOp : public Op {
 
 }  // namespace
 
-Value mean(ProgramBuilder& b, Value x) {
-  const kernels::MeanShape shape{b.batch(), x.width, x.channels, b.compute()};
+Value mean(ProgramBuilder& b, Value x, bool is_weighted) {
+  const kernels::MeanShape shape{.batch = b.batch(),
+                                 .length = x.width,
+                                 .width = x.channels,
+                                 .type = b.compute(),
+                                 .is_weighted = is_weighted};
   return b.add_op(std::make_unique<MeanOp>(shape), {x}, b.add_value(1, 1, x.channels), {});
 }
 

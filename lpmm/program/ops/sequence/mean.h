@@ -5,7 +5,8 @@
 
 namespace lpmm {
 
-// A vector per sequence: the mean of the positions that are there (Batch::lengths).
-Value mean(ProgramBuilder& b, Value x);
+// A vector per sequence: the mean of the positions that are there (Batch::lengths); weighted, the first
+// counts once, the second twice, and so on.
+Value mean(ProgramBuilder& b, Value x, bool is_weighted = false);
 
 }  // namespace lpmm
