@@ -152,10 +152,8 @@ Pipeline read_vocab_json(const std::string& path) {
   return parts;
 }
 
-// BERT's and MPNet's, which has RoBERTa's names: a token a line, its number its id.
-Pipeline read_vocab_txt(const std::string& path) {
-  constexpr std::uint64_t kMost = 64 << 20;
-  const std::string text = read_text(path, kMost);
+// A token a line; its number, from 0 on, is its id.
+TokenIds ids_of_lines(const std::string& path, const std::string& text) {
   TokenIds ids;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
@@ -171,6 +169,14 @@ Pipeline read_vocab_txt(const std::string& path) {
     }
     at = end + 1;
   }
+  return ids;
+}
+
+// BERT's file, and MPNet's, which has RoBERTa's names.
+Pipeline read_vocab_txt(const std::string& path) {
+  constexpr std::uint64_t kMost = 64 << 20;
+  const std::string text = read_text(path, kMost);
+  TokenIds ids = ids_of_lines(path, text);
   const TokensBeside beside(path);
   const bool has_mpnet = is_mpnet(fs::path(path).parent_path(), beside.settings());
   struct Name {
