@@ -152,6 +152,12 @@ Pipeline read_vocab_json(const std::string& path) {
   return parts;
 }
 
+SentenceTemplate around_mpnet(const std::string& path, std::int32_t cls, std::int32_t sep) {
+  const auto number = [](std::int32_t id) { return static_cast<std::uint32_t>(id); };
+  const json document = {{"post_processor", roberta_processing(number(cls), number(sep))}};
+  return SentenceTemplate(Part(document, path, ""));
+}
+
 // BERT's and MPNet's, which has RoBERTa's names: a token a line, its number its id.
 Pipeline read_vocab_txt(const std::string& path) {
   constexpr std::uint64_t kMost = 64 << 20;
@@ -196,10 +202,6 @@ Pipeline read_vocab_txt(const std::string& path) {
   const std::string unknown = special[0].text;
   const std::int32_t sep = special[1].id, cls = special[3].id;
   const std::string more = beside.complete(ids, special);
-  const auto number = [](std::int32_t id) { return static_cast<std::uint32_t>(id); };
-  const json processing = {{"post_processor", roberta_processing(number(cls), number(sep))}};
-  const SentenceTemplate around =
-      has_mpnet ? SentenceTemplate(Part(processing, path, "")) : SentenceTemplate::bert(cls, sep);
   const Part& options = beside.settings();
   const bool lowercase = options.flag("do_lower_case", true);
   const Normalizer normalize = bert_normalizer(true, options.flag("tokenize_chinese_chars", true),
@@ -209,7 +211,7 @@ Pipeline read_vocab_txt(const std::string& path) {
           .split = bert_pre_tokenizer(),
           .subwords = make_word_piece(std::move(ids), unknown, "##", 100),
           .decode = word_piece_decoder("##", true),
-          .around = around,
+          .around = has_mpnet ? around_mpnet(path, cls, sep) : SentenceTemplate::bert(cls, sep),
           .file = path,
           .kind = std::string(kVocabTxt),
           .checksum = crc_of(fmt::format("{}{}{}", lowercase, text, more))};
