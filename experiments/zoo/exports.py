@@ -162,7 +162,7 @@ VECTORS = {  # tokenizer, model, pooling
     "BERT (sentence-transformers)": (bert(True, "BertTokenizer"), lambda n: t.BertModel(t.BertConfig(vocab_size=n, **ENCODER)), "cls"),
     "MPNet (sentence-transformers)": (made.mpnet, lambda n: t.MPNetModel(t.MPNetConfig(vocab_size=n, **MPNET)), "mean"),
     "ModernBERT (sentence-transformers)": (made.modernbert, lambda n: t.ModernBertModel(t.ModernBertConfig(vocab_size=n, **MODERN)), "cls"),
-    "Llama, weighted mean (sentence-transformers)": (made.llama3, lambda n: t.LlamaModel(t.LlamaConfig(
+    "Llama (sentence-transformers)": (made.llama3, lambda n: t.LlamaModel(t.LlamaConfig(
         vocab_size=n, **dict(LLAMA, pad_token_id=2), bos_token_id=0, eos_token_id=1)), "weightedmean"),
     "Qwen3 (sentence-transformers)": (made.qwen2, lambda n: t.Qwen3Model(t.Qwen3Config(
         vocab_size=n, **dict(LLAMA, pad_token_id=0), head_dim=16, bos_token_id=0, eos_token_id=2)), "lasttoken"),

@@ -89,6 +89,17 @@ TEST_F(ModernBertTest, SettingsAreReadAsBothVersionsOfTransformersWriteThem) {
             Json({"full_attention", "sliding_attention", "full_attention", "sliding_attention"}));
 }
 
+TEST_F(ModernBertTest, KeysOfNobodyAreKeptTwoObjectsDeep) {
+  config_["rope_parameters"]["full_attention"]["key_inside"] = {1};
+  const ModelConfig config = read(config_);
+  Imported model(modernbert_hugging_face(), config, folder_.path());
+  const StoredWeights stored(
+      save_checkpoint(path("c"), 0, config.name, model.memory, Buffers({}, model.device), {{"x", 1}}, 0));
+  modernbert_hugging_face().save(Kept(stored, folder_.path()), config, path("hf"), model.device);
+  const Json written = parse_json(read_text(path("hf/config.json"), 1 << 20));
+  EXPECT_EQ(written["rope_parameters"], config_["rope_parameters"]);
+}
+
 TEST_F(ModernBertTest, WhatItDoesNotHaveIsRefused) {
   const auto expect_said = [&](const char* key, const Json& value, const char* part) {
     Json other = config_;

@@ -53,7 +53,8 @@ std::vector<bool> drawn_share(std::int64_t count, double share) {
 
 PackedParts pack_parts(const std::string& name, std::vector<Document> train, std::vector<Document> test,
                        double share, int length, TooLong too_long, int group) {
-  PackedParts parts{.train = {}, .test = {}, .length = length, .group = group, .too_long = too_long};
+  PackedParts parts;
+  parts.length = length, parts.group = group, parts.too_long = too_long;
   parts.loading_bytes = bytes_of(train) + bytes_of(test);
   const bool has_own_test = !test.empty(), wants_test = has_own_test || share > 0,
              wants_train = has_own_test || share < 1;

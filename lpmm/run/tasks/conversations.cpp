@@ -77,11 +77,9 @@ std::shared_ptr<const ConversationData> stream(const TextOptions& file, const Co
     tell_rest(path, all, kNothingLearnt);
   };
   KeptDocuments kept = kept_documents(what);
-  PackedParts parts{.train = std::move(kept.train),
-                    .test = std::move(kept.test),
-                    .length = length,
-                    .too_long = what.too_long,
-                    .file_checksum = kept.checksum};
+  PackedParts parts;
+  parts.train = std::move(kept.train), parts.test = std::move(kept.test);
+  parts.length = length, parts.too_long = what.too_long, parts.file_checksum = kept.checksum;
   check_parts(file.path, parts, parts.train.counts().documents > 0, parts.test.counts().documents > 0);
   return std::make_shared<const ConversationData>(file.path, std::move(parts));
 }
