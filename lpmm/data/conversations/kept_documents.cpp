@@ -213,7 +213,7 @@ PackedArrays part_of(PackedArrays shared, const Json& said, Sections& sections) 
 }
 
 // Nothing: it was made of something else.
-std::optional<KeptDocuments> open(const std::string& path, const DocumentsToKeep& what) {
+std::optional<PackedParts> open(const std::string& path, const DocumentsToKeep& what) {
   const auto file = std::make_shared<const MappedFile>(path);
   Header header;
   const std::span<const std::byte> all = file->bytes();
@@ -237,15 +237,18 @@ std::optional<KeptDocuments> open(const std::string& path, const DocumentsToKeep
   const PackedArrays train = part_of(shared, said.at("train"), sections),
                      test = part_of(shared, said.at("test"), sections);
   if (!sections.is_end()) throw RunError("is longer than it says: it is damaged");
-  return KeptDocuments{PackedDocuments(train, what.length), PackedDocuments(test, what.length),
-                       static_cast<std::uint32_t>(count_in(said, "crc32"))};
+  PackedParts parts;
+  parts.train = PackedDocuments(train, what.length), parts.test = PackedDocuments(test, what.length);
+  parts.length = what.length, parts.too_long = what.too_long;
+  parts.file_checksum = static_cast<std::uint32_t>(count_in(said, "crc32"));
+  return parts;
 }
 
 }  // namespace
 
-KeptDocuments kept_documents(const DocumentsToKeep& what) {
+PackedParts kept_documents(const DocumentsToKeep& what) {
   const std::string path = kept_path(what.key, ".packed");
-  std::optional<KeptDocuments> found;
+  std::optional<PackedParts> found;
   const auto is_there = [&] {
     std::error_code error;
     if (!std::filesystem::exists(path, error)) return false;

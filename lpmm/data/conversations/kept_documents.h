@@ -11,14 +11,9 @@
 #include <optional>
 #include <string>
 
-#include "lpmm/data/conversations/packing.h"
+#include "lpmm/data/conversations/packed_parts.h"
 
 namespace lpmm {
-
-struct KeptDocuments {
-  PackedDocuments train, test;
-  std::uint32_t checksum = 0;
-};
 
 // What to pack: `read` hands over the documents to train on and, where `has_test`, those to test on behind
 // them; else a share of them is tested on.
@@ -34,6 +29,6 @@ struct DocumentsToKeep {
 
 // From that file, which is made where it is not there. While it is made, memory grows by 30 to 60 bytes per
 // document, not by its tokens. Throws what `read` throws, and RunError where the file cannot be written.
-KeptDocuments kept_documents(const DocumentsToKeep& what);
+PackedParts kept_documents(const DocumentsToKeep& what);
 
 }  // namespace lpmm

@@ -76,10 +76,7 @@ std::shared_ptr<const ConversationData> stream(const TextOptions& file, const Co
         [&](const Document& document) { take(document); }, reading.progress);
     tell_rest(path, all, kNothingLearnt);
   };
-  KeptDocuments kept = kept_documents(what);
-  PackedParts parts;
-  parts.train = std::move(kept.train), parts.test = std::move(kept.test);
-  parts.length = length, parts.too_long = what.too_long, parts.file_checksum = kept.checksum;
+  PackedParts parts = kept_documents(what);
   check_parts(file.path, parts, parts.train.counts().documents > 0, parts.test.counts().documents > 0);
   return std::make_shared<const ConversationData>(file.path, std::move(parts));
 }
