@@ -248,20 +248,29 @@ TEST_F(ExperimentTest, AGridOfOnesOwnSaysWhatItNeeds) {
 TEST_F(ExperimentTest, TagsOfATrainingAreKnown) {
   const std::vector<std::string> known = known_tags();
   std::set<std::string> logged;
+  std::string pairs;
+  for (int i = 0; i < 40; ++i) pairs += "{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": \"c\"}\n";
+  const std::string of_pairs = write("pairs.jsonl", pairs);
+  const std::vector<std::string> every = {
+      "train.steps=2",         "log.every_steps=1",           "log.underflow_every_steps=1",
+      "optimizer.clip_norm=1", "optimizer.percentile_clip=5", "memory.compensation=int8"};
+  struct Training {
+    const char* config;
+    std::vector<std::string> set;
+  };
   // AdEMAMix with a compensation has every role whose underflow is measured.
-  for (const auto& [config, rule] :
-       {std::pair("gpt_tiny_embedded.toml", "ademamix"), std::pair("resnet8_drawn.toml", "sgd")}) {
-    const std::string out = path(config);
-    const Outcome run = run_lpmm({"train",    fmt::format("{}/{}", kConfigs, config),
-                                  "--preset", "lpmm",
-                                  "--set",    fmt::format("optimizer.rule={}", rule),
-                                  "--out",    out,
-                                  "--set",    "train.steps=2",
-                                  "--set",    "log.every_steps=1",
-                                  "--set",    "log.underflow_every_steps=1",
-                                  "--set",    "optimizer.clip_norm=1",
-                                  "--set",    "optimizer.percentile_clip=5",
-                                  "--set",    "memory.compensation=int8"});
+  for (const auto& [config, set] : {Training{"gpt_tiny_embedded.toml", {"optimizer.rule=ademamix"}},
+                                    Training{"resnet8_drawn.toml", {"optimizer.rule=sgd"}},
+                                    Training{"gpt_tiny_embedded.toml",
+                                             {"data.set=preferences", "data.path=" + of_pairs,
+                                              "data.tokenizer=bytes", "train.batch=1"}}}) {
+    const std::string out = path(fmt::format("run{}", logged.size()));
+    std::vector<std::string> words = {
+        "train", fmt::format("{}/{}", kConfigs, config), "--preset", "lpmm", "--out", out};
+    for (const auto* list : {&every, &set}) {
+      for (const std::string& one : *list) words.insert(words.end(), {"--set", one});
+    }
+    const Outcome run = run_lpmm(words);
     ASSERT_EQ(run.code, 0) << run.err;
     const Outcome plot = run_lpmm({"plot", out, "--csv", path("scalars.csv")});
     ASSERT_EQ(plot.code, 0) << plot.err;
