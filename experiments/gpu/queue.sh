@@ -68,6 +68,12 @@ documents() {
     printf "{\"text\": \"%s\"}\n", line; line = "" }' >"$logs/documents.jsonl"
   once 200 documents beside_plan "${run[@]}" --set data.set=conversations --set data.path="$logs/documents.jsonl"
 }
+# average: the same training without an average of the weights, and with one beside them.
+average() {
+  local run share
+  llama qwen2-0.5b 8
+  for share in 0 0.999; do once 200 "average_$share" beside_plan "${run[@]}" --set train.average=$share; done
+}
 # small_card: real steps of Llama-2-7B, and their speed, in less than 24 GB; 32 sequences in four parts.
 small_card() {
   local run
@@ -121,3 +127,4 @@ for seed in 2 3; do
   done
 done
 entry documents 3 "$documents" 'are 0.95 of the tokens per second of windows reached where documents share sequences?' documents
+entry average 3 "$documents" 'does an average of the weights cost less than a tenth of a step?' average
