@@ -256,6 +256,7 @@ void expect_same_losses(const RunConfig& config, const std::string& model) {
 
 // Models with parts that those above lack.
 TEST_F(Runs, OthersTrainTheSameOnTheDevice) {
+  if (kSanitized) GTEST_SKIP() << kReleaseOnly;
   for (const std::string& model : {std::string(kGpt) + "stable_embedding = true\n", std::string(kBottlenecks),
                                    std::string(kTranslator)}) {
     const RunConfig config = config_of(model, kAdamW, "lpmm-min", "cuda-emulated");
@@ -319,6 +320,7 @@ class Hasty final : public kernels::EmulatedCuda {
 TEST_F(Runs, GradientsThatWaitTrainAsThoseFoldedAtOnceDo) {
   for (const std::string& model : {std::string(kMlp), std::string(kBottlenecks), std::string(kGpt),
                                    kGpt + std::string("recompute = true\n"), std::string(kTranslator)}) {
+    if (kSanitized && model != kMlp && model != kGpt) continue;
     const RunConfig config = config_of(model, kAdamW, "lpmm-min", "cuda-emulated");
     Hasty hasty;
     Checked gathering;
@@ -348,6 +350,7 @@ TEST_F(Runs, GradientsAppliedAtOnceTrainAsFp32AccumulatorsDo) {
   for (const std::string& model :
        {std::string(kMlp), std::string(kResNet), std::string(kBottlenecks), std::string(kVit), gpt,
         gpt + "recompute = true\n", llama, llama + "tied = true\n", std::string(kTranslator)}) {
+    if (kSanitized && model != kMlp && model != gpt) continue;
     const auto losses = [&](Device& device, const char* preset, const std::string& accumulator) {
       return losses_on(device, config_of(model, kAdamW, preset, "cpu",
                                          {"train.microbatches=1", "optimizer.clip_norm=0",

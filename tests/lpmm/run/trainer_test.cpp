@@ -16,6 +16,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <string_view>
 
 #include "kernels/cpu.h"
 #include "lpmm/base/error.h"
@@ -226,6 +227,7 @@ TEST(Trainer, ResumesGradientsInTheMomentumWithTheSameBytes) {
 
 TEST(Trainer, ResumesVariancesOfRowsWithTheSameBytes) {
   for (const char* rule : {"adam_mini", "adamw_factored", "adafactor"}) {
+    if (kSanitized && rule != std::string_view("adafactor")) continue;
     expect_same_bytes_after_any_stop({fmt::format("optimizer.rule={}", rule), "optimizer.beta1=0.9",
                                       "schedule.warmup_steps=9", "memory.error_feedback=true"});
   }
