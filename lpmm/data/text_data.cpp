@@ -111,7 +111,13 @@ std::vector<TextOptions> each_file(const TextOptions& options) {
   if (options.mixture.empty()) return {options};
   std::vector<TextOptions> all;
   for (const MixedFile& file : options.mixture) {
-    const auto is_same = [&](const TextOptions& other) { return other.path == file.path; };
+    const auto real = [](const std::string& path) {  // however it is spelled
+      std::error_code error;
+      const std::string found = find_data(path);
+      const auto whole = std::filesystem::weakly_canonical(found.empty() ? path : found, error);
+      return error ? path : whole.string();
+    };
+    const auto is_same = [&](const TextOptions& other) { return real(other.path) == real(file.path); };
     if (std::ranges::any_of(all, is_same)) {
       throw UsageError(
           fmt::format("data.mixture: {} is named twice; name it once, with its weights added", file.path));

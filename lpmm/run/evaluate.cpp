@@ -103,22 +103,34 @@ std::shared_ptr<const DataSource> referred_to_start(const std::shared_ptr<const 
   const ReferredData* referred = data->referred();
   if (referred == nullptr) return data;
   const std::string own = config_of_run(checkpoint);
-  std::string why;
-  if (!own.empty()) {
-    auto kept = kept_reference(std::filesystem::path(own).parent_path(), *referred, why);
-    if (kept) return referred->with_reference(*std::move(kept));
-    const RunConfig start = load_config(own, {.families = setup.config.families});
-    if (start.data.set != setup.config.data.set) why = fmt::format("{}: was trained on no pairs", checkpoint);
-    if (start.data.set == setup.config.data.set) {
-      set_initial_parameters(start, model, memory, buffers, setup.class_names);
-      const int examples = setup.config.train.batch / setup.config.train.microbatches;
-      return referred->with_reference(ask_reference(*referred, program, memory, buffers, examples, progress));
-    }
+  if (own.empty()) {
+    throw UsageError(fmt::format(
+        "{}: has no run's config.toml beside it, which says what model its answers are compared with",
+        checkpoint));
   }
-  throw UsageError(fmt::format(
-      "{}; pairs of answers are compared with the model that a run on {} began with, as its config.toml says "
-      "it",
-      own.empty() ? checkpoint + ": has no run's config.toml beside it" : why, setup.config.data.set));
+  const std::string run = std::filesystem::path(own).parent_path();
+  std::string why;
+  auto kept = kept_reference(run, *referred, why);
+  if (kept) return referred->with_reference(*std::move(kept));
+  const std::string weights = referred_weights(run);
+  if (weights.empty()) {
+    throw UsageError(fmt::format(
+        "{}; pairs of answers are compared with the model that a run on {} began with, which it keeps there",
+        why, setup.config.data.set));
+  }
+  if (!setup.config.policy.averaged.empty()) {
+    throw UsageError(fmt::format("{}; an average (--average) is compared on the run's own pairs only", why));
+  }
+  set_initial_parameters(load_config(own, {.families = setup.config.families}), model, memory, buffers,
+                         setup.class_names);
+  if (weights_checksum(memory) != weights) {
+    throw UsageError(
+        fmt::format("{}; and train.init has other weights than those that the run began with: put them back, "
+                    "as a checkpoint of that run",
+                    why));
+  }
+  const int examples = setup.config.train.batch / setup.config.train.microbatches;
+  return referred->with_reference(ask_reference(*referred, program, memory, buffers, examples, progress));
 }
 
 }  // namespace

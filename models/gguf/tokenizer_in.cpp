@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
@@ -32,6 +33,8 @@ class TokenKeys {
       throw refusal("has other numbers of tokens and of their types");
     if (!scores_.empty() && scores_.size() != tokens_.size())
       throw refusal("has other numbers of tokens and of their scores");
+    if (!std::ranges::all_of(scores_, [](const Json& one) { return std::isfinite(one.get<double>()); }))
+      throw refusal("has scores of tokens that are no numbers");
   }
   std::size_t count() const { return tokens_.size(); }
   std::string token(std::size_t id) const { return tokens_[id].get<std::string>(); }
@@ -160,14 +163,18 @@ Json merges_of_pieces(const TokenKeys& keys, const std::vector<std::size_t>& pie
   }
   std::vector<std::size_t> order = pieces;
   std::ranges::stable_sort(order, std::ranges::greater(), [&](std::size_t id) { return keys.score(id); });
+  constexpr std::size_t kMost = 48 << 20;  // bytes of all merges; a tokenizer.json may have 64
+  std::size_t bytes = 0;
   Json merges = Json::array();
   for (const std::size_t id : order) {
     const std::string whole = keys.token(id);
     for (std::size_t cut = first_character(whole).bytes; cut < whole.size();
          cut += first_character(std::string_view(whole).substr(cut)).bytes) {
       std::string left = whole.substr(0, cut), right = whole.substr(cut);
-      if (known.contains(left) && known.contains(right))
-        merges.push_back(Json::array({std::move(left), std::move(right)}));
+      if (!known.contains(left) || !known.contains(right)) continue;
+      bytes += whole.size();
+      if (bytes > kMost) throw keys.refusal("has tokens that can be joined in too many ways");
+      merges.push_back(Json::array({std::move(left), std::move(right)}));
     }
   }
   return merges;

@@ -6,6 +6,7 @@
 
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <random>
 
 #include "lpmm/data/tokenizer.h"
@@ -322,6 +323,27 @@ TEST_F(GgufTest, PiecesAreJoinedByTheirScores) {
   }
   EXPECT_EQ(again["tokenizer.ggml.add_bos_token"], true);
   EXPECT_EQ(again["tokenizer.ggml.add_space_prefix"], true);
+}
+
+TEST_F(GgufTest, ScoresThatAreNoNumbersAndTooManyMergesAreRefused) {
+  Json keys = {{"general.architecture", "llama"},
+               {"tokenizer.ggml.model", "llama"},
+               {"tokenizer.ggml.tokens", {"a", "b"}},
+               {"tokenizer.ggml.scores", {0.5, std::numeric_limits<float>::quiet_NaN()}}};
+  const auto said_of = [&] {
+    write_gguf(path("t.gguf"), keys, {});
+    fs::create_directories(path("back"));
+    return said([&] {
+      Json config = Json::object();
+      unpack_tokenizer(GgufFile(path("t.gguf")), path("back"), config);
+    });
+  };
+  EXPECT_NE(said_of().find("no numbers"), std::string::npos);
+  Json tokens = Json::array(), scores = Json::array();
+  for (std::size_t i = 1; i <= 600; ++i) tokens.push_back(std::string(i, 'a')), scores.push_back(-1.5);
+  keys["tokenizer.ggml.tokens"] = tokens;
+  keys["tokenizer.ggml.scores"] = scores;
+  EXPECT_NE(said_of().find("too many ways"), std::string::npos);
 }
 
 TEST_F(GgufTest, ASentencePieceModelGivesTheSameIds) {

@@ -51,14 +51,14 @@ std::vector<bool> drawn_share(std::int64_t count, double share) {
   return is_taken;
 }
 
-PackedParts pack_parts(const std::string& name, std::vector<Document> train, std::vector<Document> test,
-                       double share, int length, TooLong too_long, int group) {
+PackedParts pack_parts(const std::string& name, std::vector<Document> train,
+                       std::optional<std::vector<Document>> own_test, double share, int length,
+                       TooLong too_long, int group) {
   PackedParts parts;
   parts.length = length, parts.group = group, parts.too_long = too_long;
-  parts.loading_bytes = bytes_of(train) + bytes_of(test);
-  const bool has_own_test = !test.empty(), wants_test = has_own_test || share > 0,
-             wants_train = has_own_test || share < 1;
-  if (!has_own_test) test = take_share(train, share, group);
+  const bool wants_test = own_test || share > 0, wants_train = own_test || share < 1;
+  parts.loading_bytes = bytes_of(train) + (own_test ? bytes_of(*own_test) : 0);
+  const std::vector<Document> test = own_test ? *std::move(own_test) : take_share(train, share, group);
   parts.train = PackedDocuments(train, length, too_long, group);
   parts.test = PackedDocuments(test, length, too_long, group);
   parts.loading_bytes += parts.bytes();

@@ -28,10 +28,11 @@ std::vector<bool> drawn_share(std::int64_t count, double share);
 // Throws UsageError where nothing is left to train on or to test on, if that was asked for.
 void check_parts(const std::string& name, const PackedParts& parts, bool wants_train, bool wants_test);
 
-// Tests are made on `test` or, where that is empty, on a share of `train`, some groups of documents
+// Tests are made on `own_test` or, without one, on a share of `train`, some groups of documents
 // (drawn_share). Throws as check_parts() does.
-PackedParts pack_parts(const std::string& name, std::vector<Document> train, std::vector<Document> test,
-                       double share, int length, TooLong too_long, int group = 1);
+PackedParts pack_parts(const std::string& name, std::vector<Document> train,
+                       std::optional<std::vector<Document>> own_test, double share, int length,
+                       TooLong too_long, int group = 1);
 
 // What was packed, for people.
 std::string summary_of(const std::string& name, const PackedParts& parts);

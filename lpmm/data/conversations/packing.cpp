@@ -104,7 +104,13 @@ void cut_group(std::span<const Document> group, std::size_t length, TooLong too_
   share(length, slots);
   std::vector<std::int32_t> learnt;
   for (std::size_t i = 0; i < group.size(); ++i) learnt.push_back(learnt_of(group[i], 0, slots[i]));
-  if (std::ranges::count(learnt, 0) > 0) {
+  const auto as_cut = [&](std::size_t i) { return std::span(group[i].ids).first(slots[i] + 1); };
+  bool are_taken = std::ranges::count(learnt, 0) == 0;
+  if (are_taken && group.size() > 1) {  // equal ones are no choice
+    are_taken = false;
+    for (std::size_t i = 1; i < group.size(); ++i) are_taken |= !std::ranges::equal(as_cut(i), as_cut(0));
+  }
+  if (!are_taken) {
     ++counts.unlearnt;
     return;
   }
@@ -199,6 +205,7 @@ void PackedDocuments::check_mapped(std::int64_t sequence) const {
   const std::int64_t first = at_.first[at], end = at_.first[at + 1];
   if (first < 0 || end < first || end > std::ssize(at_.pieces)) refuse();
   std::size_t left = length_;
+  std::int64_t learnt = 0;
   for (std::int64_t i = first; i < end; ++i) {
     const PackedPiece& piece = at_.pieces[static_cast<std::size_t>(i)];
     if (piece.slots < 1 || static_cast<std::size_t>(piece.slots) > left || piece.first < 0 ||
@@ -210,7 +217,9 @@ void PackedDocuments::check_mapped(std::int64_t sequence) const {
         at_.ids.subspan(static_cast<std::size_t>(piece.first), static_cast<std::size_t>(piece.slots) + 1);
     if (std::ranges::any_of(ids, [&](std::int32_t id) { return without_mark(id) >= at_.vocabulary; }))
       refuse();
+    learnt += std::ranges::count_if(ids.subspan(1), [](std::int32_t id) { return id < 0; });
   }
+  if (learnt != at_.learnt_of[at]) refuse();
 }
 
 void PackedDocuments::append(std::int64_t sequence, Batch& out, bool counts) const {

@@ -52,8 +52,8 @@ struct PackedPiece {
 
 // Cuts documents that stay together, one or several: calls `take` with the first token of each piece, its
 // slots and its labels that count, if some do. Several share a sequence, so they are too long together, then
-// cut to one length where they are longer than that, and left out where nothing of one is learnt; they are
-// not split. Counts the documents.
+// cut to one length where they are longer than that, and left out where nothing of one is learnt or all
+// are equal; they are not split. Counts the documents.
 using TakePiece =
     std::function<void(const Document& of, std::size_t first, std::size_t slots, std::int32_t learnt)>;
 void cut_group(std::span<const Document> group, std::size_t length, TooLong too_long, PackingCounts& counts,

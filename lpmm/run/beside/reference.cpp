@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char *kReferenceTensor = "differences", *kReferenceFormat = "lpmm reference",
-                     *kReferenceChecksum = "crc32";
+                     *kReferenceChecksum = "crc32", *kReferenceWeights = "weights";
 
 Metadata metadata_of(const ReferredData& data, std::span<const float> numbers) {
   Metadata metadata = data.reference_key();
@@ -57,11 +57,41 @@ std::vector<float> ask_reference(const ReferredData& data, Program& program, con
   return numbers;
 }
 
-void keep_reference(const std::string& run, const ReferredData& data, const std::vector<float>& numbers) {
+std::string weights_checksum(const ModelMemory& memory) {
+  std::uint32_t sum = 0;
+  std::vector<float> values;
+  for (int t = 0; t < memory.tensors(); ++t) {
+    const std::int64_t all = memory.info(t).elements();
+    for (std::int64_t first = 0; first < all; first += std::ssize(values)) {
+      values.resize(static_cast<std::size_t>(std::min<std::int64_t>(all - first, 1 << 20)));
+      memory.read(t, first, values);
+      sum = crc32(std::as_bytes(std::span(values)), sum);
+    }
+  }
+  return fmt::format("crc32 {:08x}", sum);
+}
+
+std::string referred_weights(const std::string& run) {
+  const std::string path = fs::path(run) / kReferenceFile;
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return "";
+  try {
+    const SafetensorsFile file(path);
+    const auto at = file.metadata().find(kReferenceWeights);
+    return at == file.metadata().end() ? "" : at->second;
+  } catch (const RunError&) {
+    return "";
+  }
+}
+
+void keep_reference(const std::string& run, const ReferredData& data, const std::vector<float>& numbers,
+                    const std::string& weights) {
   const SafetensorsSource tensor{kReferenceTensor, "F32", {std::ssize(numbers)}, [&](const auto& sink) {
                                    sink(std::as_bytes(std::span(numbers)));
                                  }};
-  write_safetensors(fs::path(run) / kReferenceFile, metadata_of(data, numbers), {&tensor, 1});
+  Metadata metadata = metadata_of(data, numbers);
+  metadata[kReferenceWeights] = weights;
+  write_safetensors(fs::path(run) / kReferenceFile, metadata, {&tensor, 1});
 }
 
 std::optional<std::vector<float>> kept_reference(const std::string& run, const ReferredData& data,
@@ -108,7 +138,7 @@ std::shared_ptr<const DataSource> with_asked_reference(const std::shared_ptr<con
   const ReferredData* referred = data->referred();
   if (referred == nullptr) return data;
   std::vector<float> numbers = ask_reference(*referred, program, memory, buffers, examples, progress);
-  if (!run.empty()) keep_reference(run, *referred, numbers);
+  if (!run.empty()) keep_reference(run, *referred, numbers, weights_checksum(memory));
   return referred->with_reference(std::move(numbers));
 }
 

@@ -21,8 +21,14 @@ inline constexpr const char* kReferenceFile = "reference.safetensors";
 std::vector<float> ask_reference(const ReferredData& data, Program& program, const ModelMemory& memory,
                                  const Buffers& buffers, int examples, const ProgressCall& progress);
 
-// Into that folder: the file is whole or not there.
-void keep_reference(const std::string& run, const ReferredData& data, const std::vector<float>& numbers);
+// Of all parameters, decoded.
+std::string weights_checksum(const ModelMemory& memory);
+
+// Into that folder, with the checksum of the weights that were asked: the file is whole or not there.
+void keep_reference(const std::string& run, const ReferredData& data, const std::vector<float>& numbers,
+                    const std::string& weights);
+// That checksum in a run's folder; empty: it holds no reference.
+std::string referred_weights(const std::string& run);
 
 // What a run's folder holds for this data; nothing, and `why`, where it is not there, damaged or of other
 // data.

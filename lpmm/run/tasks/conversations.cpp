@@ -1,4 +1,5 @@
 // Conversations for language models, packed into sequences.
+#include <optional>
 #include <utility>
 
 #include "lpmm/base/text.h"
@@ -33,7 +34,8 @@ std::shared_ptr<const ConversationData> read(const TextOptions& file, const Conv
     tell_rest(path, all, kNothingLearnt);
     return std::move(all.documents);
   };
-  std::vector<Document> train = documents_of(file.path), test;
+  std::vector<Document> train = documents_of(file.path);
+  std::optional<std::vector<Document>> test;
   if (!file.test_path.empty()) test = documents_of(file.test_path);
   return std::make_shared<const ConversationData>(file.path, std::move(train), std::move(test),
                                                   file.validation_share, length, too_long_of(keys.too_long));

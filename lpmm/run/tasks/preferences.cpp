@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -52,7 +53,8 @@ class PreferenceTask : public Task {
       tell_rest(path, all, "equal answers or no token to learn");
       return std::move(all.documents);
     };
-    std::vector<Document> train = read(text.path), test;
+    std::vector<Document> train = read(text.path);
+    std::optional<std::vector<Document>> test;
     if (!text.test_path.empty()) test = read(text.test_path);
     const chat::Template* used = files.used();
     data_ = std::make_shared<const PreferenceData>(

@@ -57,6 +57,10 @@ std::int64_t global_every(const PublishedConfig& config, std::int64_t layers) {
   const std::int64_t said = config.size(kEvery);
   if (!config.has(kLayerTypes)) return said;
   const Json& kinds = config.json()[std::string(kLayerTypes)];
+  if (!kinds.is_array() || std::ssize(kinds) != layers) {
+    throw RunError(fmt::format("{}: {} is no list of {} layers, as num_hidden_layers says", config.path(),
+                               kLayerTypes, layers));
+  }
   if (kinds == layer_kinds(layers, said)) return said;
   for (std::int64_t every = 1; every <= layers; ++every) {
     if (kinds == layer_kinds(layers, every)) return every;

@@ -20,7 +20,7 @@ std::shared_ptr<const Sequences> set_of(std::int32_t number, int count, double s
     documents.push_back({{1000 * number + i, 1, 2}, {0, 1, static_cast<std::uint8_t>(number % 2)}});
   }
   return std::make_shared<const ConversationData>("set " + std::to_string(number), std::move(documents),
-                                                  std::vector<Document>(), share, 2, TooLong::kDrop);
+                                                  std::nullopt, share, 2, TooLong::kDrop);
 }
 
 TEST(MixtureOrder, PlacesFollowTheWeightsAndAreSpreadEvenly) {

@@ -176,6 +176,23 @@ TEST(ConversationData, AnEpochMayEndWithinABatch) {
   EXPECT_EQ(counted, data.learnt_labels());
 }
 
+// A file to test on of which nothing is left is no reason to take documents of the other one.
+TEST(ConversationData, AnEmptyTestFileIsRefused) {
+  EXPECT_THROW(ConversationData("drawn", some_documents(), std::vector<Document>{}, 0.2, 16, TooLong::kCut),
+               UsageError);
+}
+
+// Two answers may differ behind the cut alone.
+TEST(PackedDocuments, GroupsThatAreEqualAsCutAreLeftOut) {
+  Document one = document(1, 20), other = one;
+  other.ids.back() += 1;
+  const std::vector<Document> pair = {one, other};
+  const PackedDocuments cut(pair, 16, TooLong::kCut, 2), whole(pair, 64, TooLong::kCut, 2);
+  EXPECT_EQ(cut.counts().unlearnt, 1);
+  EXPECT_EQ(cut.documents(), 0);
+  EXPECT_EQ(whole.documents(), 2);
+}
+
 TEST(ConversationData, KeepsAShareForTestsAlwaysTheSame) {
   const ConversationData data("drawn", some_documents(), {}, 0.2, 16, TooLong::kCut);
   EXPECT_EQ(data.test().counts().documents, 12);
@@ -183,7 +200,7 @@ TEST(ConversationData, KeepsAShareForTestsAlwaysTheSame) {
   EXPECT_EQ(data.test_items(), data.test().counts().learnt);
   const ConversationData again("drawn", some_documents(), {}, 0.2, 16, TooLong::kCut);
   EXPECT_EQ(again.checksum(), data.checksum());
-  const ConversationData own("drawn", some_documents(), {document(9, 4)}, 0.2, 16, TooLong::kCut);
+  const ConversationData own("drawn", some_documents(), std::vector{document(9, 4)}, 0.2, 16, TooLong::kCut);
   EXPECT_EQ(own.train().counts().documents, 60);
   EXPECT_EQ(own.test().counts().documents, 1);
   const ConversationData tested("drawn", some_documents(), {}, 1, 16, TooLong::kCut);

@@ -104,15 +104,22 @@ TEST_F(PreferenceRun, LearnsLogsAndIsEvaluated) {
   EXPECT_FALSE(result.has_accuracy || result.has_perplexity);
 }
 
-// The reference that a run keeps is what its first weights say; without it, an evaluation asks them again.
+// The reference that a run keeps is what its first weights say. An evaluation asks them again for other
+// pairs, and where the numbers are damaged; other weights, and no file, are refused.
 TEST_F(PreferenceRun, IsComparedWithTheModelThatItBeganWith) {
   const Json summary = run("run");
   const lpmm::Setup setup = open_data(config());
   const auto model = make_model(setup.config);
   const std::string checkpoint = find_checkpoint(scratch_ / "run");
   const EvalResult kept = evaluate(setup, *model, checkpoint);
-  std::filesystem::remove(scratch_ / "run/reference.safetensors");
+  const std::string file = scratch_ / "run/reference.safetensors", whole = bytes("run/reference.safetensors");
+  std::filesystem::remove(file);
+  EXPECT_THROW(evaluate(setup, *model, checkpoint), UsageError);
+  std::string damaged = whole;
+  damaged.back() = static_cast<char>(damaged.back() ^ 1);
+  write_text(file, damaged);
   const EvalResult asked = evaluate(setup, *model, checkpoint);
+  write_text(file, whole);
   EXPECT_EQ(kept.loss, asked.loss);
   EXPECT_EQ(kept.scores, asked.scores);
   // A run that begins from that one compares with it.
@@ -129,6 +136,10 @@ TEST_F(PreferenceRun, IsComparedWithTheModelThatItBeganWith) {
   const EvalResult others = evaluate(tested, *model, checkpoint);
   EXPECT_EQ(others.items, 80);
   EXPECT_GT(others.scores[0].second, 0.8);
+  // What another run began with is not there any more.
+  std::filesystem::remove_all(scratch_ / "run");
+  run("run", {"train.seed=7"});
+  EXPECT_THROW(evaluate(tested, *model, find_checkpoint(scratch_ / "next")), UsageError);
 }
 
 TEST_F(PreferenceRun, GoesOnToTheSameBytes) {
