@@ -45,7 +45,8 @@ void MappedFile::forget(const void* first, std::size_t bytes) const {
   const std::uintptr_t begin = std::max(start, at / kRun * kRun),
                        end =
                            std::min(start + map_.get_deleter().bytes, (at + bytes + kRun - 1) / kRun * kRun);
-  ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);  // at worst it stays
+  auto* const run = const_cast<std::byte*>(map_.get()) + (begin - start);
+  ::madvise(run, end - begin, MADV_DONTNEED);  // at worst it stays
 }
 
 }  // namespace lpmm

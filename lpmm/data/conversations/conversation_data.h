@@ -20,8 +20,8 @@ class ConversationData : public Sequences {
  public:
   ConversationData(std::string name, PackedParts parts) : name_(std::move(name)), parts_(std::move(parts)) {}
   // Throws as pack_parts() does.
-  ConversationData(std::string name, std::vector<Document> train, std::optional<std::vector<Document>> test,
-                   double share, int length, TooLong too_long)
+  ConversationData(const std::string& name, std::vector<Document> train,
+                   std::optional<std::vector<Document>> test, double share, int length, TooLong too_long)
       : ConversationData(name, pack_parts(name, std::move(train), std::move(test), share, length, too_long)) {
   }
 

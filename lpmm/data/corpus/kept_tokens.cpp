@@ -60,7 +60,7 @@ std::string kept_tokens(std::span<const std::string> files, const Tokenizer& tok
                                     {"files", identity_of_files(files)},
                                     {"tokenizer", crc32(std::as_bytes(std::span(described)))},
                                     {"vocabulary", tokenizer.vocabulary()}});
-  const std::string path = kept_path(key, ".tokens");
+  std::string path = kept_path(key, ".tokens");
   make_once(
       path, [&] { return holds(path, key); },
       [&] {
