@@ -1,6 +1,7 @@
 // Files of pairs of answers: what is read, what is learnt, what is refused, and which sequences pairs share.
 #include "lpmm/data/preferences/preferences.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <zlib.h>
 
@@ -160,7 +161,7 @@ TEST_F(PreferencesTest, BrokenRowsAreNamedAndCounted) {
       {R"({"question": 3, "chosen": "a", "rejected": "b"})", "question is number"}};
   for (const auto& [row, why] : broken) {
     options_.skip_broken = false;
-    const std::string text = std::string(kPlain) + "\n" + row + "\n" + kMessages;
+    const std::string text = fmt::format("{}\n{}\n{}", kPlain, row, kMessages);
     expect_refused(text, why);
     expect_refused(text, "a.jsonl: line 2: ");
     options_.skip_broken = true;
