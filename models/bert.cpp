@@ -141,8 +141,7 @@ void check(const ModelConfig& c) {
   if (is_mpnet && (!c.flag("dense_head") || c.integer(kTypes) > 0)) {
     throw UsageError("model.relative_bias, MPNet's, goes with dense_head = true and types = 0");
   }
-  if (c.flag("first_embeds") && c.flag(kWeightedEmbeds))
-    throw UsageError("model.first_embeds and model.weighted_embeds are two ways: only one may be true");
+  check_one_embedding(c, "first_embeds");
 }
 
 constexpr std::int64_t kPieces = 30522;  // of the published uncased vocabulary

@@ -34,6 +34,13 @@ ModelSetting weighted_embeds() {
           "an embedding is a mean in which the first position counts once, the second twice, and so on"};
 }
 
+void check_one_embedding(const ModelConfig& c, std::string_view other) {
+  if (c.flag(other) && c.flag(kWeightedEmbeds)) {
+    throw UsageError(
+        fmt::format("model.{} and model.{} are two ways: only one may be true", other, kWeightedEmbeds));
+  }
+}
+
 void sentence_loss(ProgramBuilder& b, Value told, const ModelConfig& c) {
   const double smoothing = c.number("label_smoothing");
   if (c.classes == 1) return square_loss(b, told);

@@ -29,6 +29,8 @@ ModelSetting multi_label();
 // Of makers of vectors: kWeightedEmbeds.
 inline constexpr std::string_view kWeightedEmbeds = "weighted_embeds";
 ModelSetting weighted_embeds();
+// Throws UsageError if the family's other way to a vector, the flag `other`, is set too.
+void check_one_embedding(const ModelConfig& c, std::string_view other);
 // The loss of what a head tells of sentences: a class, several of them (kMultiLabel), or a number.
 void sentence_loss(ProgramBuilder& b, Value told, const ModelConfig& c);
 

@@ -264,8 +264,7 @@ void check(const ModelConfig& c) {
 
 void check_sentences(const ModelConfig& c) {
   check(c);
-  if (c.flag("mean_embeds") && c.flag(kWeightedEmbeds))
-    throw UsageError("model.mean_embeds and model.weighted_embeds are two ways: only one may be true");
+  check_one_embedding(c, "mean_embeds");
 }
 
 // The sizes that the publisher's config.json has.

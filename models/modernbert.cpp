@@ -107,8 +107,7 @@ void check(const ModelConfig& c) {
   }
   if (c.flag(kOfWords) && c.flag(kMultiLabel))
     throw UsageError("model.of_words and model.multi_label are of two heads: only one may be true");
-  if (c.flag("first_embeds") && c.flag(kWeightedEmbeds))
-    throw UsageError("model.first_embeds and model.weighted_embeds are two ways: only one may be true");
+  check_one_embedding(c, "first_embeds");
 }
 
 NamedModel size(std::string_view name, std::int64_t layers, std::int64_t heads, std::int64_t width,

@@ -127,7 +127,7 @@ std::uint32_t checksum(const Gpt2Files& files) {
   std::vector<std::uint64_t> pairs(files.merged.size());
   for (const auto& [both, rank] : files.ranks) pairs[rank] = both;
   for (const std::uint64_t both : pairs) text += fmt::format(" {}", both);
-  return crc32(std::as_bytes(std::span(text)));
+  return crc32(text);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "kernels/noise.h"
 #include "lpmm/base/error.h"
@@ -110,15 +111,12 @@ std::string joined(const std::vector<std::string>& texts) {
 std::vector<TextOptions> each_file(const TextOptions& options) {
   if (options.mixture.empty()) return {options};
   std::vector<TextOptions> all;
+  std::set<std::string> named;
   for (const MixedFile& file : options.mixture) {
-    const auto real = [](const std::string& path) {  // however it is spelled
-      std::error_code error;
-      const std::string found = find_data(path);
-      const auto whole = std::filesystem::weakly_canonical(found.empty() ? path : found, error);
-      return error ? path : whole.string();
-    };
-    const auto is_same = [&](const TextOptions& other) { return real(other.path) == real(file.path); };
-    if (std::ranges::any_of(all, is_same)) {
+    const std::string found = find_data(file.path);  // two spellings may name one file
+    std::error_code error;
+    const std::string place = std::filesystem::weakly_canonical(found.empty() ? file.path : found, error);
+    if (!named.insert(error ? file.path : place).second) {
       throw UsageError(
           fmt::format("data.mixture: {} is named twice; name it once, with its weights added", file.path));
     }

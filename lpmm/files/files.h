@@ -18,6 +18,9 @@ std::string error_text(const std::exception& error);
 
 // The CRC-32 of zlib and of zip files, continued from `crc`.
 std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t crc = 0);
+inline std::uint32_t crc32(std::string_view text, std::uint32_t crc = 0) {
+  return crc32(std::as_bytes(std::span(text)), crc);
+}
 // The same with Castagnoli's polynomial, as in RFC 3720.
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t crc = 0);
 

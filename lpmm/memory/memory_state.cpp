@@ -123,32 +123,32 @@ void MemoryState::allocate_roles() {
 }
 
 void MemoryState::allocate_averages() {
+  struct Place {
+    kernels::RoleView& view;
+    const std::string& name;
+    std::size_t codes, steps;
+  };
   RunningOffset layout;
-  std::vector<std::size_t> codes, steps;
+  std::vector<Place> places;
   for (Tensor& t : tensors) {
     const auto plan = plan_average(policy, optimizer, t.info);
     if (!plan) continue;
     t.average = *plan;
     if (slots)
       t.average.elements = slots->shares().count(static_cast<int>(&t - tensors.data()), ranks.rank());
-    codes.push_back(
-        layout.add(code_bytes(t.average.codec.format, t.average.elements), kAlignment, t.info.name));
+    const std::int64_t bytes = code_bytes(t.average.codec.format, t.average.elements);
+    places.push_back({t.average, t.info.name, layout.add(bytes, kAlignment, t.info.name), 0});
   }
-  for (const Tensor& t : tensors) {
-    if (!plan_average(policy, optimizer, t.info)) continue;
-    steps.push_back(
-        layout.add(step_bytes(t.average.codec, t.average.elements), sizeof(std::uint16_t), t.info.name));
+  if (places.empty()) return;
+  for (Place& p : places) {
+    p.steps = layout.add(step_bytes(p.view.codec, p.view.elements), sizeof(std::uint16_t), p.name);
   }
-  if (codes.empty()) return;
   averages = allocate(device, static_cast<std::int64_t>(layout.end), "averages of weights",
                       "a smaller model, or train.average = 0");
   auto* const data = reinterpret_cast<std::uint8_t*>(averages.get());
-  std::size_t i = 0;
-  for (Tensor& t : tensors) {
-    if (!plan_average(policy, optimizer, t.info)) continue;
-    t.average.codes = data + codes[i];
-    if (t.average.codec.block != 0) t.average.steps = reinterpret_cast<std::uint16_t*>(data + steps[i]);
-    ++i;
+  for (const Place& p : places) {
+    p.view.codes = data + p.codes;
+    if (p.view.codec.block != 0) p.view.steps = reinterpret_cast<std::uint16_t*>(data + p.steps);
   }
 }
 

@@ -44,7 +44,7 @@ Json unseal(const std::string& path) {
   }
   const std::string stored = text.substr(at, kCrcDigits);
   text.replace(at, kCrcDigits, kCrcDigits, '0');
-  if (const std::string found = checksum_text(crc32(std::as_bytes(std::span(text)))); found != stored) {
+  if (const std::string found = checksum_text(crc32(text)); found != stored) {
     throw DamagedCheckpoint(
         fmt::format("{}: is damaged: its checksum is {}, {} was saved", path, found, stored));
   }
@@ -225,7 +225,7 @@ std::string seal_state(const Json& state) {
   text.resize(text.size() - 2);  // "\n}"
   text += fmt::format(",\n {}{}\"\n}}\n", kOwnCrc, std::string(kCrcDigits, '0'));
   const std::size_t at = text.rfind(kOwnCrc) + kOwnCrc.size();
-  return text.replace(at, kCrcDigits, checksum_text(crc32(std::as_bytes(std::span(text)))));
+  return text.replace(at, kCrcDigits, checksum_text(crc32(text)));
 }
 
 Json open_state(const std::string& path) {

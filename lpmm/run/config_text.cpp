@@ -220,7 +220,7 @@ std::vector<Line> lines_of(const RunConfig& config, bool lists_all = false, bool
 constexpr std::size_t kSealDigits = 8;
 
 std::string seal_of(std::string_view text) {
-  return fmt::format("{:08x}", crc32(std::as_bytes(std::span(text))));
+  return fmt::format("{:08x}", crc32(text));
 }
 
 }  // namespace

@@ -44,14 +44,14 @@ RunConfig without_data(RunConfig config) {
                     "is {} here",
                     kPreferenceSet, config.data.set));
   }
-  if (!config.data.text.mixture.empty() && (!row.continues || !config.data.text.path.empty())) {
-    throw UsageError(row.continues
-                         ? "data.mixture names the files to train on in place of data.path: give one "
-                           "of the two"
-                         : fmt::format("data.mixture is for data.set = text and {}, which is {} here",
-                                       kConversationSet, config.data.set));
+  const bool has_corpus = row.continues && !has_pairs;  // which is mixed and streamed
+  if (!config.data.text.mixture.empty() && (!has_corpus || !config.data.text.path.empty())) {
+    throw UsageError(has_corpus ? "data.mixture names the files to train on in place of data.path: give one "
+                                  "of the two"
+                                : fmt::format("data.mixture is for data.set = text and {}, which is {} here",
+                                              kConversationSet, config.data.set));
   }
-  if (config.data.text.streams && !row.continues) {
+  if (config.data.text.streams && !has_corpus) {
     throw UsageError(fmt::format("data.stream is for data.set = text and {}, which is {} here",
                                  kConversationSet, config.data.set));
   }

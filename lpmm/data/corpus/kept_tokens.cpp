@@ -55,10 +55,9 @@ void make(const std::string& path, std::span<const std::string> files, const Tok
 
 std::string kept_tokens(std::span<const std::string> files, const Tokenizer& tokenizer,
                         const ProgressCall& progress) {
-  const std::string described = tokenizer.describe().dump();
   const std::string key = kept_key({{"program", LPMM_VERSION},
                                     {"files", identity_of_files(files)},
-                                    {"tokenizer", crc32(std::as_bytes(std::span(described)))},
+                                    {"tokenizer", crc32(tokenizer.describe().dump())},
                                     {"vocabulary", tokenizer.vocabulary()}});
   std::string path = kept_path(key, ".tokens");
   make_once(

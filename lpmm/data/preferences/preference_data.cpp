@@ -37,10 +37,7 @@ void PreferenceData::make_batch(const BatchPlan& plan, std::int64_t epoch, std::
 }
 
 void PreferenceData::make_test_batch(std::int64_t first, std::int64_t count, Batch& out) const {
-  begin_sequences(out);
-  for (std::int64_t i = first; i < first + count; ++i) {
-    append(parts_->test, i, pairs(parts_->train), out);
-  }
+  make_reference_batch(train_examples() + first, count, out);
 }
 
 void PreferenceData::make_reference_batch(std::int64_t first, std::int64_t count, Batch& out) const {

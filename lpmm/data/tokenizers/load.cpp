@@ -25,10 +25,6 @@ namespace {
 
 using nlohmann::json;  // not ordered: its search for a name is linear
 
-std::uint32_t crc_of(const std::string& text) {
-  return crc32(std::as_bytes(std::span(text)));
-}
-
 // The stages of a tokenizer.json, or of a document like one.
 Pipeline read_document(const json& document, const std::string& path, std::string_view kind) {
   const Part file(document, path, "");
@@ -47,7 +43,7 @@ Pipeline read_document(const json& document, const std::string& path, std::strin
   parts.file = path;
   parts.kind = kind;
   // The checksum ignores the JSON's spelling, as members are sorted. The parser has refused invalid UTF-8.
-  parts.checksum = crc_of(document.dump() + more);
+  parts.checksum = crc32(document.dump() + more);
   parts.end_of_text = end;
   return parts;
 }
@@ -218,7 +214,7 @@ Pipeline read_vocab_txt(const std::string& path) {
           .around = around,
           .file = path,
           .kind = std::string(kVocabTxt),
-          .checksum = crc_of(fmt::format("{}{}{}", lowercase, text, more))};
+          .checksum = crc32(fmt::format("{}{}{}", lowercase, text, more))};
 }
 
 // If a folder has several of these files, the first in this order is taken.

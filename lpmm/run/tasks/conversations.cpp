@@ -47,19 +47,13 @@ std::shared_ptr<const ConversationData> stream(const TextOptions& file, const Co
   const auto files_of = [](const std::string& path) {
     return path.empty() ? Json::array() : identity_of_files(conversation_files(find_row_files(path)));
   };
-  const auto checksum = [](const std::string& text) { return crc32(std::as_bytes(std::span(text))); };
-  const chat::Template* chat_template = reading.chat_template;
-  std::string texts;  // of the template
-  for (const auto* t = chat_template; t != nullptr; t = t->for_tools()) {
-    texts += t->source() + '\0' + t->tokens().dump() + '\0';
-  }
   DocumentsToKeep what;
   what.key = kept_key({{"program", LPMM_VERSION},
                        {"files", files_of(file.path)},
                        {"test_files", files_of(file.test_path)},
-                       {"tokenizer", checksum(reading.tokenizer.describe().dump())},
+                       {"tokenizer", crc32(reading.tokenizer.describe().dump())},
                        {"vocabulary", reading.tokenizer.vocabulary()},
-                       {"template", checksum(texts)},
+                       {"template", template_checksum(reading.chat_template)},
                        {"columns", reading.options.columns},
                        {"loss", reading.options.loss},
                        {"skip_broken", reading.options.skip_broken},
@@ -74,7 +68,7 @@ std::shared_ptr<const ConversationData> stream(const TextOptions& file, const Co
   what.read = [&](const auto& take, bool is_test) {
     const std::string& path = is_test ? file.test_path : file.path;
     const ReadConversations all = read_conversations(
-        find_row_files(path), reading.tokenizer, chat_template, reading.options,
+        find_row_files(path), reading.tokenizer, reading.chat_template, reading.options,
         [&](const Document& document) { take(document); }, reading.progress);
     tell_rest(path, all, kNothingLearnt);
   };
@@ -86,7 +80,7 @@ std::shared_ptr<const ConversationData> stream(const TextOptions& file, const Co
 class ConversationTask : public Task {
  public:
   void open(RunConfig& config, std::unique_ptr<Tokenizer> own, const ProgressCall& progress) override {
-    RowFiles files = open_row_files(config, std::move(own), true);
+    RowFiles files = open_row_files(config, std::move(own));
     tokenizer_ = std::move(files.tokenizer);
     const TextOptions& text = config.data.text;
     const ConversationKeys& keys = config.data.conversations;

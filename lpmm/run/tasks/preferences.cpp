@@ -34,8 +34,8 @@ void check_keys(const ConversationKeys& keys) {
   }
 }
 
-std::string crc_of(const std::string& text) {
-  return fmt::format("crc32 {:08x}", crc32(std::as_bytes(std::span(text))));
+std::string told(std::uint32_t checksum) {
+  return fmt::format("crc32 {:08x}", checksum);
 }
 
 class PreferenceTask : public Task {
@@ -56,14 +56,13 @@ class PreferenceTask : public Task {
     std::vector<Document> train = read(text.path);
     std::optional<std::vector<Document>> test;
     if (!text.test_path.empty()) test = read(text.test_path);
-    const chat::Template* used = files.used();
     data_ = std::make_shared<const PreferenceData>(
         text.path,
         pack_parts(text.path, std::move(train), std::move(test), text.validation_share, config.model.length,
                    too_long_of(keys.too_long), kPair),
         std::map<std::string, std::string>{
-            {"tokenizer", crc_of(tokenizer_->describe().dump())},
-            {"template", used == nullptr ? "none" : crc_of(used->source() + used->tokens().dump())},
+            {"tokenizer", told(crc32(tokenizer_->describe().dump()))},
+            {"template", files.used() == nullptr ? "none" : told(template_checksum(files.used()))},
             {"log_probability", loss_.is_mean ? "mean" : "sum"}});
     tell(summary_of(text.path, data_->parts()) + "\n");
   }

@@ -38,22 +38,26 @@ std::string files_of_start(const RunConfig& config) {
 
 }  // namespace
 
-RowFiles open_row_files(const RunConfig& config, std::unique_ptr<Tokenizer> own, bool has_mixtures) {
+RowFiles open_row_files(const RunConfig& config, std::unique_ptr<Tokenizer> own) {
   const TextOptions& text = config.data.text;
-  if (!has_mixtures && (!text.mixture.empty() || text.streams)) {
-    throw UsageError(
-        fmt::format("data.mixture and data.stream are for data.set = text and {}", kConversationSet));
-  }
   if (text.path.empty() && text.mixture.empty()) {
-    throw UsageError(
-        fmt::format("data.set = {} needs data.path: a .jsonl, .json, .csv or .tsv file, or a folder{}",
-                    config.data.set, has_mixtures ? "; or data.mixture, several of them" : ""));
+    throw UsageError(fmt::format(
+        "data.set = {} needs data.path: a .jsonl, .json, .csv or .tsv file, or a folder{}", config.data.set,
+        config.data.set == kConversationSet ? "; or data.mixture, several of them" : ""));
   }
   if (text.blocks || text.words > 0) throw UsageError("data.blocks and data.words are for data.set = text");
   const ConversationKeys& keys = config.data.conversations;
   return {row_tokenizer(std::move(own), config),
           find_template(keys.chat_template, files_of_start(config)),
           {.columns = text.columns, .loss = keys.loss, .skip_broken = keys.skip_broken}};
+}
+
+std::uint32_t template_checksum(const chat::Template* chat_template) {
+  std::string texts;
+  for (const auto* t = chat_template; t != nullptr; t = t->for_tools()) {
+    texts += t->source() + '\0' + t->tokens().dump() + '\0';
+  }
+  return crc32(texts);
 }
 
 std::string find_row_files(const std::string& path) {

@@ -10,6 +10,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/data/conversations/chat_templates.h"
 #include "lpmm/data/conversations/marks.h"
+#include "tests/lpmm/data/learnt_text.h"
 #include "tests/lpmm/said.h"
 #include "tests/lpmm/scratch.h"
 
@@ -39,14 +40,7 @@ class ConversationsTest : public testing::Test {
   }
   // What is learnt of each document, with a | after each run of tokens.
   std::string learnt(const std::string& text, const std::string& name = "a.jsonl") const {
-    std::string out;
-    for (const Document& one : read(text, name).documents) {
-      for (std::size_t i = 0; i < one.ids.size(); ++i) {
-        if (one.learnt[i] != 0) out += static_cast<char>(one.ids[i]);
-        if (one.learnt[i] != 0 && (i + 1 == one.ids.size() || one.learnt[i + 1] == 0)) out += '|';
-      }
-    }
-    return out;
+    return learnt_text(read(text, name).documents);
   }
   std::string text_of(const std::string& row) const {
     return show_conversations(written("a.jsonl", row), *bytes_, &template_, options_, 0, 1).at(0).text;

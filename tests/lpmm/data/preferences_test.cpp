@@ -12,6 +12,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/data/conversations/chat_templates.h"
 #include "lpmm/data/preferences/preference_data.h"
+#include "tests/lpmm/data/learnt_text.h"
 #include "tests/lpmm/said.h"
 #include "tests/lpmm/scratch.h"
 
@@ -35,23 +36,12 @@ class PreferencesTest : public testing::Test {
   ShownPreference shown_of(const std::string& row) const {
     return show_preferences(written("a.jsonl", row), *bytes_, &template_, options_, 0, 1).at(0);
   }
-  // What is learnt of both, with a | after each run of tokens.
-  static std::string learnt(const std::vector<Document>& documents) {
-    std::string out;
-    for (const Document& one : documents) {
-      for (std::size_t i = 0; i < one.ids.size(); ++i) {
-        if (one.learnt[i] != 0) out += static_cast<char>(one.ids[i]);
-        if (one.learnt[i] != 0 && (i + 1 == one.ids.size() || one.learnt[i + 1] == 0)) out += '|';
-      }
-    }
-    return out;
-  }
   void expect_same(const std::string& row) const {
     SCOPED_TRACE(row);
     const ShownPreference made = shown_of(row);
     EXPECT_EQ(made.chosen.text, "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nYo<|im_end|>\n");
     EXPECT_EQ(made.rejected.text, "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nNo<|im_end|>\n");
-    EXPECT_EQ(learnt({made.chosen.document, made.rejected.document}), "Yo<|im_end|>|No<|im_end|>|");
+    EXPECT_EQ(learnt_text({made.chosen.document, made.rejected.document}), "Yo<|im_end|>|No<|im_end|>|");
   }
   void expect_refused(const std::string& text, const std::string& part, const std::string& name = "a.jsonl") {
     const std::string why = said([&] { read(text, name); });
@@ -85,7 +75,7 @@ TEST_F(PreferencesTest, EveryUsualShapeIsOnePair) {
 
 TEST_F(PreferencesTest, TextsNeedNoTemplate) {
   const auto plain = [&](const char* row) {
-    return learnt(read_preferences(written("p.jsonl", row), *bytes_, nullptr, options_).documents);
+    return learnt_text(read_preferences(written("p.jsonl", row), *bytes_, nullptr, options_).documents);
   };
   EXPECT_EQ(plain(kPlain), "cd|e|");
   EXPECT_EQ(plain(R"({"chosen": "Q: a A: one two", "rejected": "Q: a A: one tool x"})"), "two|tool x|");
@@ -95,7 +85,7 @@ TEST_F(PreferencesTest, TextsNeedNoTemplate) {
 // Of several turns those behind the shared prompt are learnt, of both sides.
 TEST_F(PreferencesTest, AnswersOfThePromptAreNotLearnt) {
   EXPECT_EQ(
-      learnt(
+      learnt_text(
           read(
               R"({"chosen": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}, {"role": "user", "content": "r"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "s"}, {"role": "assistant", "content": "c"}], "rejected": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}, {"role": "user", "content": "r"}, {"role": "assistant", "content": "d"}]})")
               .documents),
@@ -125,11 +115,11 @@ TEST_F(PreferencesTest, FilesOfEveryKindGiveTheSame) {
 
 TEST_F(PreferencesTest, NamedColumnsAreRead) {
   options_.columns = "q, good, bad";
-  EXPECT_EQ(learnt(read(R"({"q": "ab", "good": "cd", "bad": "e", "id": 7})").documents), "cd|e|");
+  EXPECT_EQ(learnt_text(read(R"({"q": "ab", "good": "cd", "bad": "e", "id": 7})").documents), "cd|e|");
   EXPECT_EQ(read(R"({"q": "ab", "good": "cd", "bad": "e", "id": 7})").unused, std::vector<std::string>{"id"});
   expect_refused(R"({"q": "ab", "good": "cd"})", "has no column \"bad\"");
   options_.columns = "good,bad";
-  EXPECT_EQ(learnt(read(R"({"good": "x a", "bad": "x b"})").documents), "a|b|");
+  EXPECT_EQ(learnt_text(read(R"({"good": "x a", "bad": "x b"})").documents), "a|b|");
   options_.columns = "good";
   EXPECT_THROW(read(kPlain), UsageError);
 }

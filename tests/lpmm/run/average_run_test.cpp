@@ -15,6 +15,7 @@
 #include "lpmm/run/stored_weights.h"
 #include "lpmm/run/trainer.h"
 #include "models/families.h"
+#include "tests/lpmm/run/cut_run.h"
 #include "tests/lpmm/scratch.h"
 
 namespace lpmm {
@@ -52,12 +53,7 @@ TEST_F(AverageRun, IsCheckpointedGoneOnWithAndEvaluated) {
   const Json summary = run("whole", often);
   EXPECT_GT(summary["model_memory_bytes"]["average"], 0);
   const std::string part = scratch_ / "part";
-  std::filesystem::copy(scratch_ / "whole", part, std::filesystem::copy_options::recursive);
-  for (int step = 4; step <= 8; ++step) {
-    std::filesystem::remove_all(part + "/checkpoints/step_0000000" + std::to_string(step));
-  }
-  const std::string log = read_text(part + "/log.jsonl", 1 << 20);
-  write_text(part + "/log.jsonl", log.substr(0, log.rfind("{\"type\"")));  // without the summary
+  copy_cut_at_3(scratch_ / "whole", part);
   run("part", often, true);
   EXPECT_TRUE(model_of("part") == model_of("whole"));
 

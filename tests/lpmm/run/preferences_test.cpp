@@ -20,6 +20,7 @@
 #include "lpmm/run/tasks/task.h"
 #include "lpmm/run/trainer.h"
 #include "models/families.h"
+#include "tests/lpmm/run/cut_run.h"
 #include "tests/lpmm/said.h"
 #include "tests/lpmm/scratch.h"
 
@@ -65,13 +66,7 @@ class PreferenceRun : public testing::Test {
   void cut_at_3() const {
     const std::vector<std::string> often = {"checkpoint.every_steps=1", "checkpoint.keep=0"};
     run("whole", often);
-    const std::string part = scratch_ / "part";
-    std::filesystem::copy(scratch_ / "whole", part, std::filesystem::copy_options::recursive);
-    for (int step = 4; step <= 8; ++step) {
-      std::filesystem::remove_all(part + "/checkpoints/step_0000000" + std::to_string(step));
-    }
-    const std::string log = bytes("part/log.jsonl");
-    write_text(part + "/log.jsonl", log.substr(0, log.rfind("{\"type\"")));
+    copy_cut_at_3(scratch_ / "whole", scratch_ / "part");
   }
   Json go_on() const { return run("part", {"checkpoint.every_steps=1", "checkpoint.keep=0"}, true); }
   Scratch scratch_;
