@@ -11,6 +11,7 @@
 #include "lpmm/data/conversations/chat_templates.h"
 #include "lpmm/data/images.h"
 #include "lpmm/data/text_data.h"
+#include "lpmm/files/files.h"
 #include "lpmm/run/beside/model_files.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/tasks/task.h"
