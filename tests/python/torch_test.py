@@ -407,6 +407,26 @@ def test_convolutions_and_checkpointing_give_the_gradients_of_floats():
         model.to(torch.bfloat16)
 
 
+def test_weights_in_panels_give_the_gradients_of_floats_after_inference(monkeypatch):
+    monkeypatch.setattr("lpmm.parameters._PANEL", 4096)
+    vars(lpmm.parameters._kept).clear()
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(torch.nn.Embedding(300, 64), torch.nn.Linear(64, 300))
+    ids = torch.randint(0, 300, (50,))
+    optimizer = lpmm.AdamW(model.parameters(), preset="lpmm")
+    lpmm.pack(model, optimizer)
+    assert len(model[0].weight.panels()) > 3
+    floats = copy.deepcopy(model)
+    lpmm.unpack(floats)
+    with torch.inference_mode():
+        assert torch.allclose(model(ids), floats(ids), atol=1e-6)
+    for m in (model, floats):
+        m(ids).square().sum().backward()
+    for i in (0, 1):
+        want = floats[i].weight.grad
+        assert (model[i].weight.grad - want).abs().max() < 0.02 * want.abs().max()
+
+
 def test_nothing_to_pack_is_an_error():
     model = net()
     with pytest.raises(ValueError, match="no weight was packed"):

@@ -1,6 +1,7 @@
 """Weights of PyTorch's modules that exist as codes only."""
 import itertools
 import math
+import threading
 import weakref
 
 import torch
@@ -9,6 +10,19 @@ from . import _lpmm
 from .gradients import PARAMETER, Memory, PackedGradient, check_alone, check_type
 
 _PANEL = 1 << 22  # elements of a weight that exist at once
+_kept = threading.local()
+
+
+def _room(name, dtype, *shape):
+    """A tensor that is used again: as many that come and go, between activations that stay, would leave gaps in the heap."""
+    count, rooms = math.prod(shape), vars(_kept)
+    if (name, dtype) not in rooms or rooms[name, dtype].numel() < count:
+        rooms[name, dtype] = torch.empty(count, dtype=dtype)
+    return rooms[name, dtype][:count].view(shape)
+
+
+def _decoded(dtype):
+    return torch.bfloat16 if dtype == torch.bfloat16 else torch.float32
 
 
 class PackedParameter(torch.Tensor):
@@ -47,13 +61,12 @@ class PackedParameter(torch.Tensor):
             raise ValueError("a weight is NaN, infinite or above 2^120, and cannot be packed")
         return self
 
-    def decode(self, first, count, dtype):
-        out = torch.empty(count, dtype=torch.bfloat16 if dtype == torch.bfloat16 else torch.float32)
-        _lpmm.decode(self.plan, PARAMETER, *self.memory.addresses, first, count, out.data_ptr(), dtype == torch.bfloat16)
-        return out.to(dtype)
+    def decode(self, first, out):
+        _lpmm.decode(self.plan, PARAMETER, *self.memory.addresses, first, out.numel(), out.data_ptr(), out.dtype == torch.bfloat16)
+        return out
 
     def dequantize(self):
-        return self.decode(0, self.plan.elements, self.dtype).view(self.shape)
+        return self.decode(0, torch.empty(self.shape, dtype=_decoded(self.dtype))).to(self.dtype)
 
     def panels(self):
         """Runs of rows that end where pieces of the packed tensor do: (first row, rows)."""
@@ -63,8 +76,9 @@ class PackedParameter(torch.Tensor):
         return [(first, min(step, rows - first)) for first in range(0, rows, step)]
 
     def panel(self, first, rows, dtype):
+        """Some rows, which stay until another panel is asked for."""
         width = self.shape[1]
-        return self.decode(first * width, rows * width, dtype).view(rows, width)
+        return self.decode(first * width, _room("panel", _decoded(dtype), rows, width)).to(dtype)
 
     def take_gradient(self, part, first):
         """Adds the gradient of some rows, from one on, to the packed sum, or else to a float gradient."""
@@ -201,7 +215,9 @@ def _linear_backward(dy: torch.Tensor, x: torch.Tensor, number: int, transposed:
         elif wanted:
             dx.addmm_(dy[:, part], weight.panel(first, rows, x.dtype))
         if weight.requires_grad:
-            weight.take_gradient(flat[:, part].t() @ dy if transposed else dy[:, part].t() @ flat, first)
+            left, right = (flat[:, part], dy) if transposed else (dy[:, part], flat)
+            gradient = _room("gradient", left.dtype, left.shape[1], right.shape[1])
+            weight.take_gradient(torch.mm(left.t(), right, out=gradient), first)
     return dx.view(x.shape) if wanted else x.new_empty(0), dy.new_zeros(())
 
 
@@ -224,7 +240,8 @@ def _embedding_backward(dy: torch.Tensor, ids: torch.Tensor, number: int, paddin
     for first, rows in weight.panels():
         inside = (ids >= first) & (ids < first + rows)
         if inside.any() or first + rows == weight.shape[0]:
-            weight.take_gradient(torch.zeros(rows, dy.shape[1]).index_add_(0, ids[inside] - first, dy[inside]), first)
+            gradient = _room("gradient", torch.float32, rows, dy.shape[1]).zero_()
+            weight.take_gradient(gradient.index_add_(0, ids[inside] - first, dy[inside]), first)
     return dy.new_zeros(())
 
 
