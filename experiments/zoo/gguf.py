@@ -6,8 +6,11 @@
 
 MODEL is a folder or a GGUF. Without it: small models with random weights and tokenizers of their kinds, one of each kind of text
 model that exports.py makes. A line for each: ids of odd texts that differ, how many greedy tokens are the same (of a file of fp32),
-how far log-probabilities of the next token are apart, and tensors that differ after the file is imported again."""
+how far log-probabilities of the next token are apart, and tensors that differ after the file is imported again. Of MODEL also
+its perplexity on 255 tokens of tinyshakespeare, where LPMM_DATA has it, in a file of bf16."""
 import json
+import math
+import os
 import sys
 import tempfile
 import urllib.request
@@ -55,6 +58,15 @@ class LlamaCpp:
         return got["tokens"], got.get("completion_probabilities")
 
 
+    def perplexity(self, ids, words):
+        """Of all ids but the first. A request tells of one position: each token's probability is looked up in those of all words."""
+        loss = 0.0
+        for n in range(1, len(ids)):
+            got = self.post("/completion", {"prompt": ids[:n], "n_predict": 1, "n_probs": words, "temperature": 0, "ignore_eos": True})
+            loss -= next(one["logprob"] for one in got["completion_probabilities"][0]["top_logprobs"] if one["id"] == ids[n])
+        return math.exp(loss / (len(ids) - 1))
+
+
 def export(run, out, *words):
     return exports.run(PROGRAM, "export", run, "--out", out, *words, "--overwrite").stderr
 
@@ -93,6 +105,15 @@ def judge(name, published, folder):
           f"{'; ' + told.strip() if told else ''}", flush=True)
     if odd:
         print("   texts with other ids:", *(repr(text)[:40] for text in odd[:8]), flush=True)
+    text = Path(os.environ.get("LPMM_DATA", "")) / "tinyshakespeare/input.txt"
+    if MODEL and text.is_file():
+        ids = tokenizer.encode(text.read_text()[:4000])[:256]
+        export(folder / "run", folder / "half.gguf", "--gguf", "--type", "bf16")
+        model = model.to(torch.bfloat16).float()
+        with torch.no_grad():
+            want = math.exp(model(torch.tensor([ids]), labels=torch.tensor([ids])).loss.item())
+        got = LlamaCpp(folder / "half.gguf").perplexity(ids, len(tokenizer))
+        print(f"{name}, bf16: perplexity {got:.4f} in llama.cpp, {want:.4f} in transformers with the same weights: {got / want - 1:+.3%}")
 
 
 def main():
