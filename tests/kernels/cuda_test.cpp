@@ -393,7 +393,7 @@ INSTANTIATE_TEST_SUITE_P(Gpu, PackedBytes, testing::Values("cuda"), name_of_devi
 
 TEST_P(PackedBytes, AreTheCpus) {
   compare({cpu}, {device()}, cases());
-  compare({cpu}, {device()}, presets());
+  if (!kSanitized) compare({cpu}, {device()}, presets());
 }
 TEST_P(PackedBytes, OfRangesAndFailuresAreTheCpus) {
   compare_ranges_and_failures({cpu}, {device()});

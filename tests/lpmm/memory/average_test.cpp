@@ -13,6 +13,7 @@
 #include "tests/lpmm/memory/stored_bytes.h"
 #include "tests/lpmm/scratch.h"
 #include "tests/normal_values.h"
+#include "tests/sanitized.h"
 
 namespace lpmm {
 namespace {
@@ -105,6 +106,7 @@ TEST(Average, FollowsTheWeightsByTheDecayOfEachUpdate) {
 // No bias beside that of the weights themselves: over the elements of a tensor that moves, the mean
 // difference to the average in fp32 is within four standard errors, and a difference is below two gaps or so.
 TEST(Average, PackedStaysWithThatInFp32) {
+  if (kSanitized) GTEST_SKIP() << kReleaseOnly;
   CpuDevice device(1);
   for (const char* spec :
        {"int8:block128:qr:sticky", "int8:block128:sr:sticky", "int12:block128:sr:sticky", "bf16:sr"}) {

@@ -73,7 +73,8 @@ void run_both(const Policy& policy, const OptimizerConfig& config, int microbatc
   }
   expect_equal(memory, oracle, what + " at the start");
   std::int64_t clipped_tensors = 0;
-  for (std::uint32_t step = 1; step <= 4; ++step) {
+  const std::uint32_t steps = kSanitized && config.percentile_clip == 0 ? 2 : 4;
+  for (std::uint32_t step = 1; step <= steps; ++step) {
     const double lr = step == 3 ? 1e-8 : 0.1 / step;                // it rises as well
     Step this_step = memory.begin_step({step, lr, step % 2 == 0});  // counting changes no bit
     oracle.begin_step(step);
