@@ -42,14 +42,14 @@ InterruptGuard::InterruptGuard() {
   struct sigaction action {};
   action.sa_handler = ask_for_stop;
   action.sa_flags = SA_RESTART | SA_ONSTACK;
-  for (std::size_t i = 0; i < kSignals.size(); ++i) {
-    sigaction(kSignals[i], &action, &old_[i]);
-    if (kSignals[i] == SIGHUP && old_[i].sa_handler == SIG_IGN) sigaction(SIGHUP, &old_[i], nullptr);
+  for (std::size_t i = 0; i < kStopSignals.size(); ++i) {
+    sigaction(kStopSignals[i], &action, &old_[i]);
+    if (kStopSignals[i] == SIGHUP && old_[i].sa_handler == SIG_IGN) sigaction(SIGHUP, &old_[i], nullptr);
   }
 }
 
 InterruptGuard::~InterruptGuard() {
-  for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &old_[i], nullptr);
+  for (std::size_t i = 0; i < kStopSignals.size(); ++i) sigaction(kStopSignals[i], &old_[i], nullptr);
   sigaltstack(&old_stack, nullptr);
   asked_at = 0;
 }

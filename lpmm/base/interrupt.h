@@ -8,13 +8,15 @@
 
 namespace lpmm {
 
+inline constexpr std::array<int, 4> kStopSignals = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
+
 class Interrupted : public std::runtime_error {
  public:
   Interrupted() : std::runtime_error("interrupted") {}
 };
 
-// While it lives, SIGINT, SIGTERM and a SIGHUP that is not ignored (nohup) only ask for a stop; another one
-// half a second later or more ends the program.
+// While it lives, SIGINT, SIGTERM, SIGUSR1 (which mpirun passes on at once) and a SIGHUP that is not ignored
+// (nohup) only ask for a stop; another one half a second later or more ends the program.
 class InterruptGuard {
  public:
   InterruptGuard();
@@ -25,8 +27,7 @@ class InterruptGuard {
   static void check();  // throws Interrupted where one was asked for
 
  private:
-  static constexpr std::array<int, 3> kSignals = {SIGINT, SIGTERM, SIGHUP};
-  std::array<struct sigaction, 3> old_;
+  std::array<struct sigaction, kStopSignals.size()> old_;
 };
 
 }  // namespace lpmm

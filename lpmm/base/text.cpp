@@ -4,11 +4,14 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <numeric>
 
 namespace lpmm {
 namespace {
+
+std::atomic<bool> tells_nothing = false;
 
 constexpr std::size_t kLongestWord = 64;  // a longer one is no typing slip
 
@@ -103,7 +106,12 @@ std::string join(std::span<const std::string_view> words) {
   return text;
 }
 
+void tell_nothing(bool nothing) {
+  tells_nothing = nothing;
+}
+
 void tell(std::string_view text) {
+  if (tells_nothing) return;
   std::fwrite(text.data(), 1, text.size(), stderr);
   std::fflush(stderr);
 }

@@ -26,6 +26,8 @@ bool matches_pattern(std::string_view pattern, std::string_view name);
 
 // Writes to standard error. Failures are ignored: they are no reason to end a run.
 void tell(std::string_view text);
+// From now on tell() does nothing, or writes again: of several processes one has the terminal.
+void tell_nothing(bool nothing);
 
 // Text as the name of a file or folder: letters, digits and . _ = - stay, but no dot at the start.
 std::string file_name(std::string text);

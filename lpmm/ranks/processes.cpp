@@ -17,22 +17,13 @@
 
 #include "lpmm/base/exit_code.h"
 #include "lpmm/base/interrupt.h"
+#include "lpmm/ranks/endings.h"
 
 namespace lpmm {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto kGrace = std::chrono::seconds(2);  // for the others, once one has failed
-
-enum class Ending : std::uint8_t { kNone, kDone, kUsage, kFailed, kLost, kInterrupted };
-
-// The message of a rank to the process that waits for it, in shared memory.
-struct Slate {
-  RankPlace place;
-  Ending ending = Ending::kNone;
-  int result = 0;
-  char message[4096] = {};
-};
 
 class Slates {
  public:
@@ -57,7 +48,7 @@ class HeldSignals {
  public:
   HeldSignals() {
     sigemptyset(&held_);
-    for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&held_, number);
+    for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1}) sigaddset(&held_, number);
     sigprocmask(SIG_BLOCK, &held_, &before_);
   }
   ~HeldSignals() { release(); }
@@ -77,28 +68,8 @@ class HeldSignals {
   sigset_t held_{}, before_{};
 };
 
-void write_on(Slate& slate, Ending ending, const std::string& message) {
-  const std::size_t length = std::min(message.size(), sizeof(slate.message) - 1);
-  std::memcpy(slate.message, message.data(), length);
-  slate.message[length] = '\0';
-  slate.ending = ending;
-}
-
 [[noreturn]] void be_rank(Ranks& ranks, Slate& slate, const std::function<int(Ranks&)>& body) {
-  try {
-    slate.result = body(ranks);
-    slate.ending = Ending::kDone;
-  } catch (const UsageError& e) {
-    write_on(slate, Ending::kUsage, e.what());
-  } catch (const RankLost& e) {
-    write_on(slate, Ending::kLost, e.what());
-  } catch (const Interrupted& e) {
-    write_on(slate, Ending::kInterrupted, e.what());
-  } catch (const std::bad_alloc&) {
-    write_on(slate, Ending::kFailed, "not enough memory; `lpmm plan` says what a run needs");
-  } catch (const std::exception& e) {
-    write_on(slate, Ending::kFailed, e.what());
-  }
+  write_ending(slate, [&] { return body(ranks); });
   std::fflush(nullptr);
   _exit(slate.ending == Ending::kDone ? 0 : 1);
 }
@@ -144,29 +115,18 @@ void wait_for(std::vector<Child>& children, Slates& slates, const HeldSignals& s
   }
 }
 
-std::string named(std::size_t rank, const std::string& message) {
-  return rank == 0 ? message : fmt::format("rank {}: {}", rank, message);
-}
-
 // Throws what failed first: a death before what it made others say.
 int result_of(const std::vector<Child>& children, Slates& slates) {
   for (std::size_t i = 0; i < children.size(); ++i) {
     const Child& child = children[i];
     if (child.was_ended || !WIFSIGNALED(child.status)) continue;
     const int number = WTERMSIG(child.status);
-    if (number == SIGINT || number == SIGTERM || number == SIGHUP) throw Interrupted();  // before its guard
+    if (std::ranges::count(kStopSignals, number) > 0) throw Interrupted();  // before its guard
     throw RunError(fmt::format("rank {} was killed by signal {}{}, in step {} ({})", i, number,
                                number == SIGKILL ? " (out of memory?)" : "", slates[i].place.step,
                                slates[i].place.phase));
   }
-  for (const Ending wanted : {Ending::kUsage, Ending::kFailed, Ending::kInterrupted, Ending::kLost}) {
-    for (std::size_t i = 0; i < children.size(); ++i) {
-      if (slates[i].ending != wanted) continue;
-      if (wanted == Ending::kUsage) throw UsageError(named(i, slates[i].message));
-      if (wanted == Ending::kInterrupted) throw Interrupted();
-      throw RunError(wanted == Ending::kLost ? std::string(slates[i].message) : named(i, slates[i].message));
-    }
-  }
+  throw_first({&slates[0], children.size()});
   for (std::size_t i = 0; i < children.size(); ++i) {
     if (slates[i].ending == Ending::kDone) continue;
     if (WEXITSTATUS(children[i].status) == kInterrupted) throw Interrupted();  // asked for twice

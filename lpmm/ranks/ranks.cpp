@@ -19,6 +19,7 @@ class Alone final : public Ranks {
  public:
   Alone() : Ranks(0, 1) {}
   void swap(std::span<const std::span<const std::byte>>, std::span<const std::span<std::byte>>) override {}
+  void set_timeout(double) override {}
 };
 
 // A socket that is closed once.
@@ -62,6 +63,8 @@ class LinkedRanks final : public Ranks {
       }
     }
   }
+
+  void set_timeout(double seconds) override { timeout_ = seconds; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -119,6 +122,10 @@ class LinkedRanks final : public Ranks {
 };
 
 }  // namespace
+
+std::string Ranks::name_of(int rank) const {
+  return fmt::format("rank {}", rank);
+}
 
 std::vector<std::string> Ranks::gather(std::string_view mine) {
   const auto n = static_cast<std::size_t>(size_);

@@ -29,6 +29,12 @@ struct RankPlace {
   const char* phase = "start";
 };
 
+// Where a rank runs: which one it is of those of its host, and how many of these have the processors that it
+// has.
+struct RankHost {
+  int rank = 0, ranks = 1, sharing = 1;
+};
+
 class Ranks {
  public:
   virtual ~Ranks() = default;
@@ -37,6 +43,10 @@ class Ranks {
   int rank() const { return rank_; }
   int size() const { return size_; }  // 1: alone
   bool is_first() const { return rank_ == 0; }
+  const RankHost& host() const { return host_; }
+  // "rank 3", and where that is, if they may be on several hosts.
+  virtual std::string name_of(int rank) const;
+  virtual void set_timeout(double seconds) = 0;
 
   // Sends send[i] to rank i and fills receive[i] with the bytes that it sends, whose number is known here;
   // all at once. Its own entries are not used.
@@ -69,9 +79,10 @@ class Ranks {
   std::int64_t sent_bytes() const { return sent_; }  // to all others so far
 
  protected:
-  Ranks(int rank, int size) : rank_(rank), size_(size) {}
+  Ranks(int rank, int size) : host_{rank, size, size}, rank_(rank), size_(size) {}
   const RankPlace& place() const { return *place_; }
   std::int64_t sent_ = 0;
+  RankHost host_;
 
  private:
   int rank_, size_;

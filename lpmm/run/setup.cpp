@@ -14,6 +14,7 @@
 #include "lpmm/run/beside/model_files.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/run_progress.h"
+#include "lpmm/version.h"
 
 namespace lpmm {
 namespace {
@@ -223,6 +224,27 @@ void check_ranks(const RunConfig& config, int ranks) {
         ranks, config.train.microbatches));
   }
   check_slots(config.policy, config.train.microbatches, {config.slots(), ranks});
+}
+
+void check_agreement(const Setup& setup, Ranks& ranks) {
+  const auto others = [&](const std::string& own) { return ranks.gather(own)[0]; };
+  if (const std::string version = others(LPMM_VERSION); version != LPMM_VERSION) {
+    throw UsageError(fmt::format("is lpmm {}, the first rank {}: use one program", LPMM_VERSION, version));
+  }
+  const std::string first = others(to_toml(setup.config));
+  const RunConfig config =
+      parse_config(first, "the config of the first rank", {.families = setup.config.families});
+  for (const ConfigDifference& d : differences(config, setup.config)) {
+    if (d.key == "train.threads") continue;
+    throw UsageError(fmt::format("has another configuration than the first rank: {} is {} here and {} there",
+                                 d.key, d.second.empty() ? "not set" : d.second,
+                                 d.first.empty() ? "not set" : d.first));
+  }
+  const std::string data = fmt::format("{} to train on, {} to test on, {}", setup.size.train_examples,
+                                       setup.size.test_examples, setup.task->identity().dump());
+  if (const std::string there = others(data); there != data) {
+    throw UsageError(fmt::format("has other data than the first rank: {} here, {} there", data, there));
+  }
 }
 
 int threads_of(const RunConfig& config, int ranks) {

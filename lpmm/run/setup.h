@@ -10,6 +10,7 @@
 #include "kernels/threads/pool.h"
 #include "lpmm/base/host.h"
 #include "lpmm/program/program.h"
+#include "lpmm/ranks/ranks.h"
 #include "lpmm/run/config.h"
 #include "lpmm/run/tasks/task.h"
 
@@ -61,7 +62,10 @@ void check_trained(const Setup& setup, const Model& model);
 
 // Throws UsageError where so many ranks cannot share the run.
 void check_ranks(const RunConfig& config, int ranks);
-// The threads of each rank, where they share those of the run; 0: all processors.
+// Throws UsageError on a rank whose program, configuration or data is another than that of the first. All call
+// it.
+void check_agreement(const Setup& setup, Ranks& ranks);
+// The threads of each of so many ranks that share those of the run, or of a host; 0: all processors.
 int threads_of(const RunConfig& config, int ranks);
 
 // The tokenizer that a run of text or sentences saved with a checkpoint; null where there is none. `config`

@@ -437,9 +437,9 @@ TrainResult train(const Setup& setup, const Model& model, const TrainOptions& op
   }
   if (ranks.any(done.has_value())) return done.value_or(TrainResult());
 
-  const auto device = make_device(config.train.device, threads_of(config, ranks.size()));
+  const auto device = make_device(config.train.device, threads_of(config, ranks.host().sharing));
   const Plan plan = make_plan(setup, model, *device, ranks.size(), ranks.rank());
-  check_memory(plan, *device, ranks.size());
+  check_memory(plan, *device, ranks.host().ranks);
   std::optional<MadeFolder> made;  // removed again where nothing comes into it
   if (ranks.is_first()) made.emplace(folder.root);
   Run run(setup, model, folder, plan, options, *device, ranks);

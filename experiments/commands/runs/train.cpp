@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -17,6 +18,7 @@
 #include "lpmm/data/image_sets.h"
 #include "lpmm/data/scores.h"
 #include "lpmm/program/family.h"
+#include "lpmm/ranks/launched.h"
 #include "lpmm/ranks/processes.h"
 #include "lpmm/run/beside/model_files.h"
 #include "lpmm/run/checkpoint.h"
@@ -88,11 +90,11 @@ struct TrainArguments {
 
 // Gives each of several ranks a GPU of its own if there are enough, else one after the other in turn. A
 // choice of the user or of a scheduler stays.
-void choose_gpu(const Ranks& ranks) {
+void choose_gpu(const RankHost& host) {
   int gpus = 0;
   std::error_code none;
   while (std::filesystem::exists(fmt::format("/dev/nvidia{}", gpus), none)) ++gpus;
-  if (gpus > 0) setenv("CUDA_VISIBLE_DEVICES", std::to_string(ranks.rank() % gpus).c_str(), 0);
+  if (gpus > 0) setenv("CUDA_VISIBLE_DEVICES", std::to_string(host.rank % gpus).c_str(), 0);
 }
 
 // The error of several ranks, with where the run goes on.
@@ -102,11 +104,12 @@ std::string with_checkpoint(const std::string& error, const std::string& out) {
   return fmt::format("{}; its last checkpoint is {}: go on with --resume", error, last);
 }
 
-int run_train(const TrainArguments& o) {
+// The configuration and the data of so many ranks.
+Setup prepare(const TrainArguments& o, int ranks, bool quiet) {
   const std::string beside = o.run.out + "/config.toml";
   std::error_code none;
   const bool goes_on = o.run.resume && std::filesystem::exists(beside, none);
-  RunConfig config = load_config(o.start, goes_on ? beside : "", o.run.quiet);
+  RunConfig config = load_config(o.start, goes_on ? beside : "", quiet);
   make_init_absolute(config);
   const std::string& init = config.train.init;
   // A run that goes on has a tokenizer of its own; what it started from may be gone.
@@ -114,31 +117,57 @@ int run_train(const TrainArguments& o) {
   if (own.empty() && !init.empty()) find_checkpoint(init);  // before anything is loaded
   if (!own.empty()) take_tokenizer_files(config, own);
   Setup setup = [&] {
-    Progress progress(o.run.quiet);
+    Progress progress(quiet);
     pack_named_pictures(config, !own.empty() ? own : init.empty() ? "" : find_checkpoint(init), progress);
     return open_data(config, own.empty() ? nullptr : own_tokenizer(own, config),
                      progress.share_of("reading text"));
   }();
   if (!own.empty() || !init.empty()) take_from_model(setup, own.empty() ? find_checkpoint(init) : own);
   if (int& slots = setup.config.ranks.slots; slots == 0) {
-    slots = goes_on ? load_config(beside, with_families({})).ranks.slots : o.ranks > 1 ? o.ranks : 0;
+    slots = goes_on ? load_config(beside, with_families({})).ranks.slots : ranks > 1 ? ranks : 0;
   }
-  check_ranks(setup.config, o.ranks);
-  const auto run = [&](Ranks& ranks) {
-    const TrainResult result = train(setup, *make_model(setup.config), o.run, ranks);
-    if (!ranks.is_first()) return kDone;
-    if (o.json) {
-      print_answer(nlohmann::ordered_json::parse(result.summary), true);
-    } else {
-      print_for_people(result, setup.config, o.run.out);
-    }
-    return result.interrupted ? kInterrupted : result.diverged ? kRunFailed : kDone;
-  };
-  if (o.ranks == 1) return run(alone());
+  check_ranks(setup.config, ranks);
+  return setup;
+}
+
+int train_as(const TrainArguments& o, const Setup& setup, Ranks& ranks) {
+  const TrainResult result = train(setup, *make_model(setup.config), o.run, ranks);
+  if (!ranks.is_first()) return kDone;
+  if (o.json) {
+    print_answer(nlohmann::ordered_json::parse(result.summary), true);
+  } else {
+    print_for_people(result, setup.config, o.run.out);
+  }
+  return result.interrupted ? kInterrupted : result.diverged ? kRunFailed : kDone;
+}
+
+// One of the processes of mpirun or srun: each reads the data for itself.
+int train_launched(const TrainArguments& o, const Launch& launch) {
+  constexpr double kTimeout = 600;  // until the configuration is known
+  return run_launched(
+      launch, kTimeout,
+      [&](Ranks& ranks) {
+        if (o.ranks > 1 && o.ranks != ranks.size()) {
+          throw UsageError(fmt::format("--ranks {}, but {} started {} processes: leave out --ranks there",
+                                       o.ranks, launch.by, ranks.size()));
+        }
+        const Setup setup = prepare(o, ranks.size(), o.run.quiet || !ranks.is_first());
+        ranks.set_timeout(setup.config.ranks.timeout_seconds);
+        check_agreement(setup, ranks);
+        choose_gpu(ranks.host());
+        return train_as(o, setup, ranks);
+      },
+      [&](const std::string& error) { return with_checkpoint(error, o.run.out); });
+}
+
+int run_train(const TrainArguments& o) {
+  if (const auto launch = launch_of(&std::getenv)) return train_launched(o, *launch);
+  const Setup setup = prepare(o, o.ranks, o.run.quiet);
+  if (o.ranks == 1) return train_as(o, setup, alone());
   try {
     return run_on_ranks(o.ranks, setup.config.ranks.timeout_seconds, [&](Ranks& ranks) {
-      choose_gpu(ranks);
-      return run(ranks);
+      choose_gpu(ranks.host());
+      return train_as(o, setup, ranks);
     });
   } catch (const RunError& e) {
     throw RunError(with_checkpoint(e.what(), o.run.out));
