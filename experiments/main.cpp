@@ -110,7 +110,8 @@ void add_commands(CLI::App& program, lpmm::Action& action) {
   const CommandGroup groups[] = {
       {"Before a run", {add_plan_command, add_config_command, add_data_command, add_advise_command}},
       {"Runs",
-       {add_train_command, add_watch_command, add_eval_command, add_report_command, add_plot_command}},
+       {add_train_command, add_stop_command, add_watch_command, add_eval_command, add_report_command,
+        add_plot_command}},
       {"Checkpoints", {add_inspect_command, add_export_command, add_import_command}},
       {"Trained models",
        {add_sample_command, add_chat_command, add_serve_command, add_logits_command, add_classify_command,

@@ -18,6 +18,7 @@ struct NamedRun;
 using Action = std::function<int()>;
 
 void add_train_command(CLI::App& program, Action& action);
+void add_stop_command(CLI::App& program, Action& action);
 void add_watch_command(CLI::App& program, Action& action);
 void add_eval_command(CLI::App& program, Action& action);
 void add_sample_command(CLI::App& program, Action& action);

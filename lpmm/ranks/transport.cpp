@@ -17,7 +17,7 @@ enum Channel : int { kData, kSlates };
 constexpr std::size_t kMostAtOnce = std::size_t{4} << 20;  // of one transfer: a slow link is heard of in time
 constexpr milliseconds kWatchEvery{100}, kUnheard{400};
 constexpr double kFarewell = 2;  // seconds for the others, once one has failed
-constexpr double kStuck = 1;  // and for a call of the library that should not wait
+constexpr double kStuck = 1;     // and for a call of the library that should not wait
 
 // Makes room for those who compute: at first the other side may be about to answer.
 void pause(int idle) {
@@ -117,14 +117,15 @@ void Transport::run() {
 std::exception_ptr Transport::work_on(const Job& job) {
   try {
     auto heard = heard_.load();
+    watch();
     for (int idle = 0; !job(); ++idle) {
       if (is_stuck_) break;  // nobody waits for it any more
-      watch();
       if (const auto now = heard_.load(); now != heard) {
         heard = now;
         idle = 0;
       }
       pause(idle);
+      watch();
     }
   } catch (...) {
     return std::current_exception();
@@ -140,9 +141,13 @@ void Transport::do_there(Job job, double seconds_of_silence) {
   hear();
   job_ = std::make_shared<const Job>(std::move(job));
   changed_.notify_all();
-  while (job_ != nullptr) {
-    changed_.wait_for(lock, std::chrono::seconds(1));
-    if (job_ == nullptr || silence() < seconds_of_silence + kStuck) continue;
+  // Seconds are counted: a process that was stopped for long has not waited for them.
+  auto heard = heard_.load();
+  for (int silent = 0; job_ != nullptr;) {
+    const bool is_told = changed_.wait_for(lock, std::chrono::seconds(1)) == std::cv_status::no_timeout;
+    silent = is_told || heard_ != heard ? 0 : silent + 1;
+    heard = heard_;
+    if (job_ == nullptr || silent < seconds_of_silence + kStuck) continue;
     is_stuck_ = true;
     throw RankLost(fmt::format(kText, seconds_of_silence));
   }

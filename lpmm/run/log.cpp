@@ -10,14 +10,24 @@
 #include "lpmm/base/error.h"
 
 namespace lpmm {
+namespace {
+
+// The wish to stop, as a file beside the log.
+std::string wish_of(const std::string& path) {
+  return (std::filesystem::path(path).parent_path() / "stop").string();
+}
+
+}  // namespace
 
 RunLog::RunLog(const std::string& path) : path_(path), file_(path, File::Mode::kAppend) {
   if (!file_.lock() || !file_.has_name())
     throw RunError(fmt::format("{}: another process is writing this run", path));
   bytes_ = file_.size();
+  ::unlink(wish_of(path_).c_str());  // meant for a process that was killed
 }
 
 RunLog::~RunLog() {
+  ::unlink(wish_of(path_).c_str());
   if (bytes_ == 0) ::unlink(path_.c_str());  // still locked: nobody else writes it
 }
 
@@ -62,6 +72,20 @@ void RunLog::write(const Json& record) {
 
 void RunLog::sync() {
   file_.sync();
+}
+
+bool RunLog::is_to_stop() const {
+  return ::access(wish_of(path_).c_str(), F_OK) == 0;
+}
+
+bool ask_to_stop(const std::string& path) {
+  if (File(path, File::Mode::kAppend).lock()) return false;
+  const std::string wish = wish_of(path);
+  std::error_code none;
+  if (!std::filesystem::exists(std::filesystem::symlink_status(wish, none))) {
+    const File made(wish, File::Mode::kNew);
+  }
+  return true;
 }
 
 std::vector<Json> read_log(const std::string& path) {

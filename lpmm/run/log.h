@@ -16,7 +16,7 @@ class RunLog {
  public:
   // Opens or creates the log, to go on at its end. Throws RunError where another process writes it.
   explicit RunLog(const std::string& path);
-  ~RunLog();  // removes a log that is empty
+  ~RunLog();  // removes a log that is empty, and a wish to stop
   RunLog(const RunLog&) = delete;
   RunLog& operator=(const RunLog&) = delete;
   // Cuts it to its first `bytes`. Throws RunError where it is shorter, or where their checksum is not
@@ -24,6 +24,7 @@ class RunLog {
   void cut(std::uint64_t bytes, std::optional<std::uint32_t> crc32 = {});
   void write(const Json& record);
   void sync();
+  bool is_to_stop() const;  // ask_to_stop() was called since it was opened
   std::uint64_t bytes() const { return bytes_; }
   std::uint32_t checksum() const { return crc32_; }  // of what was kept by cut() and written since
 
@@ -33,6 +34,11 @@ class RunLog {
   std::uint64_t bytes_ = 0;
   std::uint32_t crc32_ = 0;
 };
+
+// Asks the process that writes this log to stop after its step, by a file beside it: whoever may write there
+// may ask, from any host, and no other process is ever meant. False: none writes it. Throws RunError where it
+// cannot be asked.
+bool ask_to_stop(const std::string& path);
 
 // All whole records of a log; a last line that was cut off is left out. Throws RunError naming a bad line.
 std::vector<Json> read_log(const std::string& path);

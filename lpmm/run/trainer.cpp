@@ -403,7 +403,8 @@ TrainResult Run::go() {
       const bool has_tests = data_->test_examples() > 0;
       if (has_tests && (is_last() || (every > 0 && state_.step % every == 0))) test();
       ranks_.now_in(state_.step, "end of the step");
-      const bool stop = ranks_.any(InterruptGuard::asked()) && !is_last();
+      const bool is_asked = InterruptGuard::asked() || (log_ && log_->is_to_stop());
+      const bool stop = ranks_.any(is_asked) && !is_last();
       const std::int64_t save_every = config_.checkpoint.every_steps;
       if (stop || (is_last() ? config_.checkpoint.final : save_every > 0 && state_.step % save_every == 0))
         save();
