@@ -3,6 +3,8 @@
 killed or stand still.
 
 usage: experiments/ranks/check.py LPMM [--kills 10] [--stalls 3] [--only bytes,resume,kill,stall,plan]
+                                       [--launcher "mpirun --oversubscribe -n"]
+With a launcher, which gets the number of processes as its next word, runs of several are its; one process is none's.
 Prints a line for each comparison and exits 1 where one differs. Wants Python 3.8 and nothing else.
 """
 import argparse
@@ -41,11 +43,21 @@ def call(lpmm, *words):
     return subprocess.run([lpmm, *words], capture_output=True, text=True)
 
 
+LAUNCHER = []
+
+
 def train(lpmm, run, out, ranks, *more):
     _, config, preset, settings = run
     words = [word for s in settings + ["ranks.slots=4"] for word in ("--set", s)]
-    return [lpmm, "train", config, "--preset", preset, *words, "--set", "checkpoint.every_steps=5", "--set",
-            "log.every_steps=1", "--set", "checkpoint.keep=0", "--out", str(out), "--quiet", "--ranks", str(ranks), *more]
+    start = [*LAUNCHER, str(ranks), lpmm] if LAUNCHER and ranks > 1 else [lpmm]
+    count = [] if LAUNCHER else ["--ranks", str(ranks)]
+    return [*start, "train", config, "--preset", preset, *words, "--set", "checkpoint.every_steps=5", "--set",
+            "log.every_steps=1", "--set", "checkpoint.keep=0", "--out", str(out), "--quiet", *count, *more]
+
+
+def own_lines(said):
+    """What lpmm said, without what the launcher adds."""
+    return [line for line in said.splitlines() if line.startswith("lpmm: ")] if LAUNCHER else said.splitlines()
 
 
 def files_of(out):
@@ -131,7 +143,7 @@ class Checks:
         run = RUNS[2]
         whole, out = self.folder / "unkilled", self.folder / "killed"
         self.run(run, whole, 4)
-        done, orphans, slowest = 0, 0, 0.0
+        done, orphans, slowest, unsaid, whole_runs, last = 0, 0, 0.0, 0, 0, ""
         while done < kills:
             process = subprocess.Popen(train(self.lpmm, run, out, 4, "--resume"), stderr=subprocess.PIPE, text=True)
             time.sleep(draw.uniform(0.3, 1.5))
@@ -139,25 +151,42 @@ class Checks:
             if process.poll() is not None or not ranks:
                 process.communicate()
                 if process.returncode == 0:
-                    subprocess.run(["rm", "-rf", str(out)])
+                    if not self.is_whole(whole, out):
+                        return
+                    whole_runs += 1
                 continue
             try:
                 os.kill(draw.choice(ranks), signal.SIGKILL)
             except ProcessLookupError:
                 pass
             began = time.monotonic()
-            said = process.communicate()[1].strip()
+            said = "\n".join(own_lines(process.communicate()[1].strip()))
             if process.returncode == 0:
-                subprocess.run(["rm", "-rf", str(out)])
+                if not self.is_whole(whole, out):
+                    return
+                whole_runs += 1
                 continue
             slowest = max(slowest, time.monotonic() - began)
             orphans += sum(is_running(rank) for rank in ranks)
-            if "was killed by signal 9" not in said or said.count("\n") > 0:
-                return self.say("the error of a kill", False, said)
             done += 1
+            # Before they have met nobody can tell: then mpirun alone says it.
+            unsaid += LAUNCHER != [] and said == ""
+            if (said or not LAUNCHER) and (KILLED not in said or said.count("\n") > 0):
+                return self.say("the error of a kill", False, said)
+            last = said or last
         self.run(run, out, 4, "--resume")
-        self.say(f"{done} kills of a rank, then resumed", files_of(whole)[0] == files_of(out)[0] and orphans == 0,
-                 f"{orphans} orphans, the others ended within {slowest:.1f} s; \"{said}\"")
+        same = files_of(whole)[0] == files_of(out)[0]
+        self.say(f"{done} kills of a rank in {whole_runs + 1} runs, each resumed to its end", same and orphans == 0,
+                 f"{orphans} orphans, the others ended within {slowest:.1f} s"
+                 f"{f', {unsaid} before they had met' if unsaid else ''}; \"{last}\"")
+
+    def is_whole(self, whole, out):
+        """A run that came to its end between kills: the next one starts anew."""
+        same = files_of(whole)[0] == files_of(out)[0]
+        if not same:
+            self.say("a run after kills", False)
+        subprocess.run(["rm", "-rf", str(out)])
+        return same
 
     def stall(self, stalls, draw):
         timeout = 2
@@ -172,7 +201,7 @@ class Checks:
             time.sleep(draw.uniform(0.5, 1.5))
             os.kill(draw.choice(ranks), signal.SIGSTOP)
             began = time.monotonic()
-            said = process.communicate()[1].strip()
+            said = "\n".join(own_lines(process.communicate()[1].strip()))
             took = time.monotonic() - began
             orphans = sum(is_running(rank) for rank in ranks)
             self.say("a rank that stands still", "has not been heard of for 2 s" in said and took < timeout + 3 and
@@ -199,8 +228,12 @@ def main():
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--stalls", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--launcher", default="")
     parser.add_argument("--only", default="bytes,plan,resume,kill,stall")
     o = parser.parse_args()
+    global KILLED
+    LAUNCHER.extend(o.launcher.split())
+    KILLED = "has ended" if LAUNCHER else "was killed by signal 9"
     draw = random.Random(o.seed)
     with tempfile.TemporaryDirectory() as folder:
         checks = Checks(o.lpmm, folder)

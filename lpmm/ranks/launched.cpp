@@ -295,6 +295,10 @@ int run_launched(const Launch& launch, double timeout_seconds, const std::functi
   for (const int number : kStopSignals) signal(number, end_unless_one_leaves);
   void* part = nullptr;
   try {
+    if (launch.by == "srun" && std::getenv("PMIX_RANK") == nullptr) {
+      throw UsageError(fmt::format(
+          "srun started {} processes that cannot find each other: use srun --mpi=pmix", launch.size));
+    }
     part = load_part(launch);
   } catch (const UsageError&) {
     if (launch.rank == 0) throw;

@@ -23,6 +23,7 @@ void limit(int resource, std::int64_t bytes) {
   limit(RLIMIT_FSIZE, s.file_bytes);
   limit(RLIMIT_AS, s.address_bytes);
   arguments.insert(arguments.begin(), LPMM_PROGRAM);
+  arguments.insert(arguments.begin(), s.launcher.begin(), s.launcher.end());
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
@@ -34,7 +35,7 @@ void limit(int resource, std::int64_t bytes) {
     dup2(open(s.error_stream.c_str(), O_WRONLY | O_CLOEXEC), STDERR_FILENO);
   }
   if (!s.folder.empty() && chdir(s.folder.c_str()) != 0) _exit(97);
-  execv(LPMM_PROGRAM, argv.data());
+  execvp(argv[0], argv.data());
   _exit(98);
 }
 
@@ -48,11 +49,11 @@ std::string drain(std::FILE* file) {
 
 }  // namespace
 
-pid_t start_lpmm(const std::vector<std::string>& arguments) {
+pid_t start_lpmm(const std::vector<std::string>& arguments, const Surroundings& surroundings) {
   const pid_t child = fork();
   if (child == 0) {
     const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    become_lpmm(arguments, {}, nowhere, nowhere);
+    become_lpmm(arguments, surroundings, nowhere, nowhere);
   }
   return child;
 }

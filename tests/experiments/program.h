@@ -25,10 +25,11 @@ struct Surroundings {
   std::int64_t address_bytes = -1;                      // no more address space: a small machine
   std::string error_stream = {};                        // file that takes standard error; "closed": none does
   std::string folder = {};                              // the folder it runs in; empty: here
+  std::vector<std::string> launcher = {};               // the words before the program: mpirun
 };
 
 // Starts it and goes on without its output; the process must be waited for.
-pid_t start_lpmm(const std::vector<std::string>& arguments);
+pid_t start_lpmm(const std::vector<std::string>& arguments, const Surroundings& surroundings = {});
 
 Outcome run_lpmm(const std::vector<std::string>& arguments, const Surroundings& surroundings = {});
 
