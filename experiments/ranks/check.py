@@ -55,6 +55,10 @@ def train(lpmm, run, out, ranks, *more):
             "log.every_steps=1", "--set", "checkpoint.keep=0", "--out", str(out), "--quiet", *count, *more]
 
 
+def start(words):
+    return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
 def own_lines(said):
     """What lpmm said, without what the launcher adds."""
     return [line for line in said.splitlines() if line.startswith("lpmm: ")] if LAUNCHER else said.splitlines()
@@ -145,7 +149,7 @@ class Checks:
         self.run(run, whole, 4)
         done, orphans, slowest, unsaid, whole_runs, last = 0, 0, 0.0, 0, 0, ""
         while done < kills:
-            process = subprocess.Popen(train(self.lpmm, run, out, 4, "--resume"), stderr=subprocess.PIPE, text=True)
+            process = start(train(self.lpmm, run, out, 4, "--resume"))
             time.sleep(draw.uniform(0.3, 1.5))
             ranks = children_of(process.pid)
             if process.poll() is not None or not ranks:
@@ -194,7 +198,7 @@ class Checks:
             out = self.folder / f"stall{i}"
             words = train(self.lpmm, RUNS[2], out, 4, "--set", f"ranks.timeout_seconds={timeout}", "--set",
                           "train.steps=1000")
-            process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+            process = start(words)
             ranks = []
             while len(ranks) < 4 and process.poll() is None:
                 ranks = children_of(process.pid)

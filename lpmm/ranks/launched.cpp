@@ -177,7 +177,12 @@ class Launched {
     write_ending(own, [&] {
       std::vector<Transport::Peer> peers = meet(ranks);
       for (const Transport::Peer& peer : peers) names_.push_back(peer.name);
-      transport_->know(std::move(peers), [this](const Transport::Slates& slates) { abandon(slates); });
+      transport_->know(
+          std::move(peers), [this](const Transport::Slates& slates) { abandon(slates); },
+          [this](const std::string& what) {
+            tell_nothing(false);
+            tell(fmt::format("lpmm: {}\n", printable(explained_(what))));
+          });
       if (!launch_.complaint.empty()) throw UsageError(launch_.complaint);
       if (!ranks.is_first()) tell_nothing(true);  // the first one does
       return body(ranks);

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "lpmm/base/interrupt.h"
+
 namespace lpmm {
 namespace {
 
@@ -154,11 +156,13 @@ void Transport::do_there(Job job, double seconds_of_silence) {
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
-void Transport::know(std::vector<Peer> peers, std::function<void(const Slates&)> abandon) {
+void Transport::know(std::vector<Peer> peers, std::function<void(const Slates&)> abandon,
+                     std::function<void(const std::string&)> worry) {
   do_there(
       [&] {
         peers_ = std::move(peers);
         abandon_ = std::move(abandon);
+        worry_ = std::move(worry);
         return true;
       },
       timeout_);
@@ -207,6 +211,7 @@ std::int64_t Transport::swap(std::span<const std::span<const std::byte>> send,
           if (waits == nullptr && !stream.is_done()) waits = &stream;
         }
         if (waits == nullptr) return true;
+        worry_about(waits->rank);
         if (silence() > timeout_) {
           lose(fmt::format("{} has not been heard of for {:g} s", named(waits->rank), timeout_));
         }
@@ -220,6 +225,7 @@ void Transport::watch() {
   const auto now = Clock::now();
   if (now - watched_at_ < kWatchEvery) return;
   watched_at_ = now;
+  if (InterruptGuard::asked()) asked_at_ = std::min(asked_at_, now);
   try {
     for (std::size_t i = 0; i < slates_.size(); ++i) {
       if (slate_transfers_[i] < 0 || !wire_->is_done(slate_transfers_[i])) continue;
@@ -235,6 +241,18 @@ void Transport::watch() {
     peer.has_ended = kill(peer.process, 0) != 0 && errno == ESRCH;
     if (peer.has_ended) lose(fmt::format("{} has ended", named(i)));
   }
+}
+
+// One of the ranks says it: the first that does not wait for itself.
+void Transport::worry_about(std::size_t rank) {
+  const auto now = Clock::now();
+  const auto heard = Clock::time_point(Clock::duration(heard_.load()));
+  if (!worry_ || now < asked_at_ || now - std::max(asked_at_, heard) < kUnheard) return;
+  if (rank_ == (rank == 0 ? 1 : 0)) {
+    worry_(fmt::format("asked to end, and waits for {} in step {} ({})", named(rank), place_.step,
+                       place_.phase));
+  }
+  worry_ = nullptr;
 }
 
 // Its slate has come.

@@ -45,8 +45,11 @@ class Transport {
   void set_timeout(double seconds) { timeout_ = seconds; }
 
   // What is known of all ranks; from now on those of this host are watched. Where the caller does not come
-  // to hear of a loss soon, `abandon` is called on the thread with all endings, and does not return.
-  void know(std::vector<Peer> peers, std::function<void(const Slates&)> abandon);
+  // to hear of a loss soon, `abandon` is called on the thread with all endings, and does not return. A
+  // launcher that asks to end may do so as a rank of another host has died: `worry` gets what is waited for
+  // then, before the launcher ends this process too.
+  void know(std::vector<Peer> peers, std::function<void(const Slates&)> abandon,
+            std::function<void(const std::string&)> worry = nullptr);
   // As Ranks::swap(). Returns the bytes sent.
   std::int64_t swap(std::span<const std::span<const std::byte>> send,
                     std::span<const std::span<std::byte>> receive, const RankPlace& place);
@@ -72,6 +75,7 @@ class Transport {
   void watch();
   void abandon_where_unheard();
   void hear_of(std::size_t rank);
+  void worry_about(std::size_t rank);
   void lose(const std::string& why);
   Job leaving(const Slate& own);
   bool all_left() const;
@@ -95,11 +99,12 @@ class Transport {
   std::unique_ptr<Wire> wire_;
   std::vector<Peer> peers_;
   std::function<void(const Slates&)> abandon_;
+  std::function<void(const std::string&)> worry_;
   RankPlace place_;  // of the last exchange
   Slates slates_;
   std::vector<int> slate_transfers_;  // -1: has come, or is this rank's
   std::string lost_;
-  Clock::time_point lost_at_, watched_at_;
+  Clock::time_point lost_at_, watched_at_, asked_at_ = Clock::time_point::max();
   std::thread thread_;
 };
 
