@@ -150,7 +150,7 @@ class Checks:
         done, orphans, slowest, unsaid, whole_runs, last = 0, 0, 0.0, 0, 0, ""
         while done < kills:
             process = start(train(self.lpmm, run, out, 4, "--resume"))
-            time.sleep(draw.uniform(0.3, 1.5))
+            time.sleep(draw.uniform(0.8, 3) if LAUNCHER else draw.uniform(0.3, 1.5))
             ranks = children_of(process.pid)
             if process.poll() is not None or not ranks:
                 process.communicate()
@@ -171,7 +171,7 @@ class Checks:
                 whole_runs += 1
                 continue
             slowest = max(slowest, time.monotonic() - began)
-            orphans += sum(is_running(rank) for rank in ranks)
+            orphans += orphans_of(ranks)
             done += 1
             # Before they have met nobody can tell: then mpirun alone says it.
             unsaid += LAUNCHER != [] and said == ""
@@ -202,12 +202,17 @@ class Checks:
             ranks = []
             while len(ranks) < 4 and process.poll() is None:
                 ranks = children_of(process.pid)
+            while not (out / "log.jsonl").exists() and process.poll() is None:
+                time.sleep(0.01)  # they have met
             time.sleep(draw.uniform(0.5, 1.5))
-            os.kill(draw.choice(ranks), signal.SIGSTOP)
+            stopped = draw.choice(ranks)
+            os.kill(stopped, signal.SIGSTOP)
             began = time.monotonic()
-            said = "\n".join(own_lines(process.communicate()[1].strip()))
+            while any(is_running(rank) for rank in ranks if rank != stopped):
+                time.sleep(0.01)
             took = time.monotonic() - began
-            orphans = sum(is_running(rank) for rank in ranks)
+            said = "\n".join(own_lines(process.communicate()[1].strip()))
+            orphans = orphans_of(ranks)
             self.say("a rank that stands still", "has not been heard of for 2 s" in said and took < timeout + 3 and
                      orphans == 0, f"{took:.1f} s, {orphans} orphans; \"{said}\"")
 
@@ -217,6 +222,14 @@ def children_of(pid):
         return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except OSError:
         return []
+
+
+def orphans_of(ranks):
+    """Those that still run, a second after they were told to end."""
+    until = time.monotonic() + 1
+    while any(is_running(rank) for rank in ranks) and time.monotonic() < until:
+        time.sleep(0.01)
+    return sum(is_running(rank) for rank in ranks)
 
 
 def is_running(pid):

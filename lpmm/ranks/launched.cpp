@@ -170,7 +170,12 @@ class Launched {
   Launched& operator=(const Launched&) = delete;
 
   int run(const std::function<int(Ranks&)>& body) {
-    transport_->wait_until_open();
+    try {
+      transport_->wait_until_open();
+    } catch (const RunError&) {
+      end_without_libraries();
+      throw;
+    }
     check();
     WiredRanks ranks(*transport_);
     Slate own;

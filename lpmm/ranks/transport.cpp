@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 enum Channel : int { kData, kSlates };
 constexpr std::size_t kMostAtOnce = std::size_t{4} << 20;  // of one transfer: a slow link is heard of in time
 constexpr milliseconds kWatchEvery{100}, kUnheard{400};
-constexpr double kFarewell = 2;  // seconds for the others, once one has failed
+constexpr double kFarewell = 1;  // seconds for the others, once one has failed
 constexpr double kStuck = 1;     // and for a call of the library that should not wait
 
 // Makes room for those who compute: at first the other side may be about to answer.

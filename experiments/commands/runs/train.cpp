@@ -143,7 +143,7 @@ int train_as(const TrainArguments& o, const Setup& setup, Ranks& ranks) {
 
 // One of the processes of mpirun or srun: each reads the data for itself.
 int train_launched(const TrainArguments& o, const Launch& launch) {
-  constexpr double kTimeout = 600;  // until the configuration is known
+  constexpr double kTimeout = 120;  // until the configuration is known
   return run_launched(
       launch, kTimeout,
       [&](Ranks& ranks) {
@@ -186,20 +186,23 @@ void add_train_command(CLI::App& program, Action& action) {
       ->type_name("DIR");
   command->add_flag("--resume", o->run.resume,
                     "go on from the newest checkpoint in DIR, or start where there is none");
-  command->add_option("--ranks", o->ranks, "processes that share the run and its memory (ranks.slots)")
+  command
+      ->add_option("--ranks", o->ranks,
+                   "processes of this machine that share the run and its memory (ranks.slots)")
       ->check(CLI::Range(1, 1024))
       ->type_name("N");
   command->add_flag("--quiet", o->run.quiet, "no progress on standard error");
   command->add_flag("--json", o->json, "print the run's summary as one JSON object");
   command->footer(
-      R"(DIR gets config.toml (resolved), log.jsonl and checkpoints/step_NNNNNNNN/. Ctrl-C ends the run
-at the next step with a checkpoint; a second one at once. Keys for --set are those of the
+      R"(DIR gets config.toml (resolved), log.jsonl and checkpoints/step_NNNNNNNN/. Ctrl-C or `lpmm stop DIR`
+ends the run at the next step with a checkpoint; a second Ctrl-C at once. Keys for --set are those of the
 file, as train.epochs or optimizer.learning_rate: `lpmm config` lists them all.
 Examples:
   lpmm train resnet20_cifar10 --preset lpmm --set train.epochs=10 --out runs/r20
   lpmm train resnet8_drawn --preset lpmm-min --rounding rn --out runs/rn --json
   lpmm train --out runs/r20 --resume
   lpmm train gpt_text --preset lpmm-min --set train.microbatches=4 --ranks 4 --out runs/gpt
+  mpirun -n 4 --host a:2,b:2 lpmm train gpt_text --set train.microbatches=4 --out runs/gpt
   lpmm train --init runs/minilm --set data.path=reviews.csv --out runs/reviews
   lpmm train --init runs/resnet50 --set data.path=PHOTOS/ --out runs/photos)");
   on_selected(*command, action, o, run_train);

@@ -120,6 +120,7 @@ TEST(Transports, ThreadsGatherInOrderWhateverTheLengths) {
 TEST(Transports, AThreadThatFailsEndsTheOthersWithItsError) {
   on_transports(3, 60, [](Transport& transport, WiredRanks& ranks) {
     transport.know(peers_of(3), nullptr);
+    ranks.all(0);  // all know of all
     Slate own = ending(Ending::kFailed, "the disk is full");
     if (ranks.rank() != 1) {
       write_ending(own, [&] { return static_cast<int>(ranks.all(1).size()); });
