@@ -83,13 +83,15 @@ struct RotaryShape {
   std::int64_t rows = 0, length = 0;  // of all sequences, of one
   int heads = 0, rotated = 0, head_width = 0;
   ValueType type = ValueType::kFp32;
+  int part = 0;  // so many channels of a head are rotated, the first, as a head of that width; 0: all
+  LPMM_HD std::int64_t turned() const { return part > 0 ? part : head_width; }
   LPMM_HD std::int64_t width() const { return std::int64_t{1} * heads * head_width; }
 };
 // y = (accumulate ? y : 0) + x with its heads rotated by the angles of their positions, or rotated back: with
 // `inverse`, which backward is.
 struct RotaryArgs {
   RotaryShape shape;
-  const float* angles = nullptr;  // (length, 2, head_width / 2), cosines and sines
+  const float* angles = nullptr;  // (length, 2, turned() / 2), cosines and sines
   bool inverse = false;
   const void* x = nullptr;
   void* y = nullptr;

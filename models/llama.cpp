@@ -23,6 +23,7 @@
 #include "lpmm/program/ops/sequence/token_loss.h"
 #include "models/families.h"
 #include "models/published/layouts.h"
+#include "models/rotary_settings.h"
 
 namespace lpmm {
 namespace {
@@ -40,23 +41,6 @@ bool has_local_rotary(const ModelConfig& c) {
 
 NormWeight norm_weights(const ModelConfig& c) {
   return c.flag("norms_around") ? NormWeight::kAboveOne : NormWeight::kFactor;
-}
-
-RotaryConfig rotary_config(const ModelConfig& c) {
-  const int given = c.integer("head_width"),
-            head_width = given > 0 ? given : c.integer("embedding") / c.integer("heads");
-  const double attention_scale = c.number("attention_scale");
-  // Attention multiplies by 1 / sqrt(head_width); another factor comes in here, a root each on queries and
-  // keys.
-  const double magnitude = attention_scale == 0 ? 1 : std::sqrt(attention_scale * std::sqrt(head_width));
-  return {.head_width = head_width,
-          .theta = c.number("theta"),
-          .factor = c.number("rope_factor"),
-          .original_context = c.integer("rope_context"),
-          .low = c.number("rope_low"),
-          .high = c.number("rope_high"),
-          .is_yarn = c.flag("rope_yarn"),
-          .magnitude = magnitude * c.number("rope_magnitude")};
 }
 
 // Positions as layers rotate them, everywhere and within windows.
@@ -116,7 +100,7 @@ struct Layer {
     Value y = queries_keys_values(x);
     if (has_rope) {
       y = rotary(b, y, is_local ? at.local_angles : at.angles, heads + 2 * kv_heads, heads + kv_heads,
-                 at.documents);
+                 rope.part, at.documents);
     }
     y = attention(b, y,
                   {.heads = heads,
@@ -244,19 +228,9 @@ void check(const ModelConfig& c) {
   if (kv_heads > 0 && heads % kv_heads != 0) {
     refuse(fmt::format("heads = {} must be a multiple of model.kv_heads = {}", heads, kv_heads));
   }
-  const RotaryConfig rope = rotary_config(c);
-  if (rope.head_width % 2 != 0) {
-    refuse(fmt::format("head_width = {}: RoPE rotates pairs, so it must be even", rope.head_width));
-  }
-  if (rope.low >= rope.high) {
-    refuse(fmt::format("rope_low = {} must be below model.rope_high = {}", rope.low, rope.high));
-  }
-  if (rope.is_yarn && (rope.original_context == 0 || rope.theta <= 1 || rope.low <= 0)) {
-    refuse(
-        fmt::format("rope_yarn = true with rope_context = {}, theta = {} and rope_low = {}: YaRN needs "
-                    "the context that the model was trained with first, and theta above 1, rope_low above 0",
-                    rope.original_context, rope.theta, rope.low));
-  }
+  check_rotary(rotary_config(c));
+  if (!c.flag("joined") && (c.integer("rope_width") > 0 || !c.numbers("rope_short").empty()))
+    refuse("rope_width and model.rope_short, Phi-3's, need joined = true: no other model here has them");
   if (c.number("attention_scale") != 0 && c.integer("nope_every") > 0)
     refuse("attention_scale is for models whose layers all have rotary positions; take nope_every = 0");
   check_kind(c);
@@ -285,7 +259,7 @@ NamedModel size(std::string_view name, std::int64_t layers, std::int64_t heads, 
 }
 
 std::vector<ModelSetting> settings() {
-  return {
+  std::vector<ModelSetting> all = {
       {"layers", 0, 1, 1000, "layers of attention and MLP; 0: the name's own"},
       {"heads", 0, 1, 1000, "heads of queries; 0: the name's own"},
       {"kv_heads", 0, 0, 1000, "heads of keys and values; 0: as many as of queries"},
@@ -293,15 +267,8 @@ std::vector<ModelSetting> settings() {
       {"head_width", 0, 0, 1 << 16, "channels of a head; 0: embedding / heads"},
       {"mlp_width", 0, 1, 1 << 20, "channels inside an MLP; 0: the name's own"},
       {kContext, 0, 1, 1 << 20, "positions; 0: the name's own"},
-      {kVocabulary, 0, 2, 1 << 24, "tokens; 0: the name's or the tokenizer's own"},
-      {"theta", 1e4, 1, 1e12, "base of the rotary frequencies"},
-      {"rope_factor", 1.0, 1, 1e6, "divides rotary frequencies, for longer contexts"},
-      {"rope_context", 0, 0, 1 << 24,
-       "Llama 3's scaling: context the model was trained with first; 0: divide them all"},
-      {"rope_low", 1.0, 0, 1e6, "Llama 3's scaling: turns below which frequencies are divided"},
-      {"rope_high", 4.0, 0, 1e6, "Llama 3's scaling: turns above which they are not"},
-      {"rope_yarn", false, 0, 0, "YaRN's scaling between the two, in place of Llama 3's"},
-      {"rope_magnitude", 1.0, 1e-3, 1e3, "factor on rotated queries and keys, as YaRN has"},
+      {kVocabulary, 0, 2, 1 << 24, "tokens; 0: the name's or the tokenizer's own"}};
+  const ModelSetting more[] = {
       {"epsilon", 1e-5, 1e-12, 1, "of the norms"},
       {"tied", false, 0, 0, "whether the output is the embedding"},
       {"qkv_bias", false, 0, 0, "biases of queries, keys and values, as Qwen2 has"},
@@ -325,6 +292,10 @@ std::vector<ModelSetting> settings() {
        "factor on products of queries and keys, as Granite has; 0: 1 / sqrt(channels of a head)"},
       {"logit_scale", 1.0, 1e-6, 1e6, "factor on logits, as Granite has"},
       {"recompute", false, 0, 0, "keep the input of layers only, compute them again"}};
+  const std::vector<ModelSetting> rotary = rotary_settings();
+  all.insert(all.end(), rotary.begin(), rotary.end());
+  all.insert(all.end(), std::begin(more), std::end(more));
+  return all;
 }
 
 NamedModel gemma3(std::string_view name, std::int64_t layers, std::int64_t width, std::int64_t hidden) {

@@ -103,6 +103,9 @@ MODELS = {
     "Llama, dynamic scaling": (made.llama2, "text", lambda n: t.LlamaForCausalLM(t.LlamaConfig(
         vocab_size=n, **LLAMA, **rotary(1e4, dict(rope_type="dynamic", factor=2.0))))),
     "Phi-3": (made.llama2, "text", lambda n: t.Phi3ForCausalLM(t.Phi3Config(vocab_size=n, **LLAMA, sliding_window=7, bos_token_id=1, eos_token_id=2))),
+    "Phi-4-mini (LongRoPE, partial)": (made.llama2, "text", lambda n: t.Phi3ForCausalLM(t.Phi3Config(
+        vocab_size=n, **LLAMA, bos_token_id=1, eos_token_id=2, partial_rotary_factor=0.75, original_max_position_embeddings=16,
+        rope_scaling=dict(type="longrope", short_factor=[1.0, 1.5, 2.1], long_factor=[1.1, 3.0, 9.7])))),
     "OLMo 2": (made.gpt2, "text", lambda n: t.Olmo2ForCausalLM(t.Olmo2Config(vocab_size=n, **LLAMA, bos_token_id=0, eos_token_id=0))),
     "Granite": (made.gpt2, "text", lambda n: t.GraniteForCausalLM(t.GraniteConfig(
         vocab_size=n, **LLAMA, bos_token_id=0, eos_token_id=0, embedding_multiplier=12.0, residual_multiplier=0.22,
@@ -255,7 +258,9 @@ def is_same_rotary(key, value, after):
     if key == "_sliding_window_pattern":  # which transformers 5 has beside layer_types
         return value == after.get("sliding_window_pattern")
     name = name.removeprefix("full_attention.")
-    there = {"rope_type": "default", "partial_rotary_factor": 1.0, **(after.get("rope_scaling") or {}), "rope_theta": after.get("rope_theta")}
+    scaling = after.get("rope_scaling") or {}
+    there = {"rope_type": scaling.get("type", "default"), "partial_rotary_factor": after.get("partial_rotary_factor", 1.0),
+             "original_max_position_embeddings": after.get("original_max_position_embeddings"), **scaling, "rope_theta": after.get("rope_theta")}
     return name != key and there.get(name) == value
 
 
@@ -412,7 +417,8 @@ def of_transformers(trip, tokenizer, kind, make):
     for rotary_key in ("rope_parameters", "rope_scaling"):
         if isinstance(config.get(rotary_key), dict):
             inside = config[rotary_key]["full_attention"] if config["model_type"] == "modernbert" else config[rotary_key]
-            inside["key_inside"] = [1]
+            if IS_NEW or inside.get("type") != "longrope":  # which has three keys and no others before version 5
+                inside["key_inside"] = [1]
     (trip.published / "config.json").write_text(json.dumps(config))
     back, refused = load(model, trip.there_and_back())
     given = given_to(model)

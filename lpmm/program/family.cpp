@@ -23,6 +23,7 @@ void check_setting(const ModelSetting& setting, const SettingValue& value) {
   if (const auto* list = std::get_if<std::vector<std::int64_t>>(&value)) {
     for (const std::int64_t whole : *list) check(static_cast<double>(whole));
   }
+  if (const auto* list = std::get_if<std::vector<double>>(&value)) std::ranges::for_each(*list, check);
 }
 
 std::vector<std::string_view> model_names(const Family& family) {

@@ -21,11 +21,13 @@ const T& held(const ModelConfig& config, std::string_view key) {
 }  // namespace
 
 std::string to_text(const SettingValue& value) {
-  const auto* list = std::get_if<std::vector<std::int64_t>>(&value);
-  if (list != nullptr) return fmt::format("[{}]", fmt::join(*list, ", "));
-  if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);
-  if (const auto* whole = std::get_if<std::int64_t>(&value)) return fmt::format("{}", *whole);
-  return std::get<bool>(value) ? "true" : "false";
+  const auto text = []<class T>(const T& held) {
+    if constexpr (requires { held.begin(); })
+      return fmt::format("[{}]", fmt::join(held, ", "));
+    else
+      return fmt::format("{}", held);
+  };
+  return std::visit(text, value);
 }
 
 bool ModelConfig::has(std::string_view key) const {
@@ -42,6 +44,9 @@ double ModelConfig::number(std::string_view key) const {
 }
 const std::vector<std::int64_t>& ModelConfig::integers(std::string_view key) const {
   return held<std::vector<std::int64_t>>(*this, key);
+}
+const std::vector<double>& ModelConfig::numbers(std::string_view key) const {
+  return held<std::vector<double>>(*this, key);
 }
 
 const SettingValue& ModelConfig::value(std::string_view key) const {

@@ -12,7 +12,7 @@
 
 namespace lpmm {
 
-using SettingValue = std::variant<bool, std::int64_t, double, std::vector<std::int64_t>>;
+using SettingValue = std::variant<bool, std::int64_t, double, std::vector<std::int64_t>, std::vector<double>>;
 
 struct ModelSetting {
   std::string_view key;
@@ -53,6 +53,7 @@ struct ModelConfig {
   int integer(std::string_view key) const;
   double number(std::string_view key) const;
   const std::vector<std::int64_t>& integers(std::string_view key) const;
+  const std::vector<double>& numbers(std::string_view key) const;
   const SettingValue& value(std::string_view key) const;
   void set(std::string_view key, SettingValue value);
 };

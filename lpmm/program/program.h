@@ -80,6 +80,11 @@ struct Inference {
   std::vector<Cache> cache;
   std::int64_t positions = 0;  // that caches have room for; 0: as many as the model has
   bool all = false;            // logits of every token, not of the last one alone
+  std::int64_t whole = 0;      // tokens of the text that is being read; 0: no more are known than have come
+  // A model with LongRoPE says the length beyond which it rotates all positions otherwise, and whether it has
+  // done so: a text that grows beyond that must be read again from its beginning.
+  std::int64_t short_length = 0;
+  bool is_long = false;
   std::vector<float> logits;  // (tokens or 1, vocabulary), of the last call; of several sequences (sequences,
                               // vocabulary)
   // For a model of pairs, needed until the first call: the source of each sequence, (sequences, length), and

@@ -163,6 +163,7 @@ class ConfigReader {
     if (std::holds_alternative<std::vector<std::int64_t>>(s.standard)) {
       put(table_.integers(key, whole_low, whole_high), given);
     }
+    if (std::holds_alternative<std::vector<double>>(s.standard)) put(table_.numbers(key, low, s.high), given);
     return given;
   }
   // Files written before families had settings of their own hold those of all, at their defaults.

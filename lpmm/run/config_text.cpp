@@ -39,6 +39,7 @@ std::string range_of(const ModelSetting& s) {
   if (std::holds_alternative<bool>(s.standard)) return "true or false";
   const double low = lowest(s);
   if (std::holds_alternative<double>(s.standard)) return range_text(low, s.high);
+  if (std::holds_alternative<std::vector<double>>(s.standard)) return "list, each " + range_text(low, s.high);
   const std::string range = range_text(static_cast<std::int64_t>(low), static_cast<std::int64_t>(s.high));
   return std::holds_alternative<std::int64_t>(s.standard) ? range : "list, each " + range;
 }

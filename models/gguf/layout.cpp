@@ -10,6 +10,7 @@
 
 #include "lpmm/base/error.h"
 #include "lpmm/base/terminal.h"
+#include "models/gguf/rotary.h"
 
 namespace lpmm {
 namespace {
@@ -63,7 +64,7 @@ std::vector<NamePair> layer_names(const GgufModel& model) {
   std::vector<NamePair> names;
   const auto is_here = [&](const NamePair& pair) {
     const bool is_joined = pair.theirs == "mlp.gate_up_proj", is_single = pair.theirs == "mlp.up_proj";
-    return model.name == "phi3" ? !is_single : !is_joined;
+    return model.name == kGgufPhi3 ? !is_single : !is_joined;
   };
   if (model.name == kOlmo2 || model.name == kGemma3)
     names.assign(std::begin(kLayerOlmo2), std::end(kLayerOlmo2));
@@ -130,139 +131,29 @@ constexpr KeyPair kLlamaKeys[] = {{"embedding_scale", "embedding_multiplier", tr
 constexpr KeyPair kGemma3Keys[] = {{"attention.sliding_window_pattern", "sliding_window_pattern"},
                                    {"rope.freq_base_swa", "rope_local_base_freq", true},
                                    {"final_logit_softcapping", "final_logit_softcapping", true}};
+constexpr KeyPair kPhi3Keys[] = {
+    {"rope.scaling.original_context_length", "original_max_position_embeddings"}};
 constexpr KeyPair kGpt2Keys[] = {
     {"block_count", "n_layer"},         {"context_length", "n_positions"},
     {"embedding_length", "n_embd"},     {"feed_forward_length", "n_inner"},
     {"attention.head_count", "n_head"}, {"attention.layer_norm_epsilon", "layer_norm_epsilon", true}};
-constexpr const char *kRopeWidth = "rope.dimension_count", *kValueWidth = "attention.value_length",
-                     *kRopeType = "rope.scaling.type", *kRopeFactor = "rope.scaling.factor",
-                     *kRopeContext = "rope.scaling.original_context_length",
-                     *kRopeMagnitude = "rope.scaling.attn_factor", *kRopeFast = "rope.scaling.yarn_beta_fast",
-                     *kRopeSlow = "rope.scaling.yarn_beta_slow";
-constexpr const char* kOriginalContext = "original_max_position_embeddings";
-constexpr double kUsualContext = 8192;  // of Llama 3 before its frequencies are scaled
+constexpr const char *kRopeWidth = "rope.dimension_count", *kValueWidth = "attention.value_length";
 
 std::vector<KeyPair> key_pairs(const GgufModel& model) {
   if (model.name == kGpt2) return {std::begin(kGpt2Keys), std::end(kGpt2Keys)};
   std::vector<KeyPair> pairs(std::begin(kRotaryKeys), std::end(kRotaryKeys));
-  const std::span<const KeyPair> own =
-      model.name == kGemma3 ? std::span<const KeyPair>(kGemma3Keys) : std::span<const KeyPair>(kLlamaKeys);
+  const std::span<const KeyPair> own = model.name == kGemma3     ? std::span<const KeyPair>(kGemma3Keys)
+                                       : model.name == kGgufPhi3 ? std::span<const KeyPair>(kPhi3Keys)
+                                                                 : std::span<const KeyPair>(kLlamaKeys);
   pairs.insert(pairs.end(), own.begin(), own.end());
   return pairs;
-}
-
-// Reads the GGUF keys of a model's kind; a value that is no number is an error that quotes it.
-class Keys {
- public:
-  Keys(const GgufFile& file, const GgufModel& model) : file_(file), model_(model) {}
-  std::string name(std::string_view key) const { return fmt::format("{}.{}", model_.name, key); }
-  const Json* find(std::string_view key) const {
-    const auto at = file_.keys().find(name(key));
-    return at == file_.keys().end() ? nullptr : &*at;
-  }
-  double number(std::string_view key, double otherwise) const {
-    const Json* value = find(key);
-    if (value == nullptr) return otherwise;
-    if (value->is_number()) return value->get<double>();
-    throw RunError(fmt::format("{}: {} is {}, expected a number", file_.path(), name(key), value->dump()));
-  }
-
- private:
-  const GgufFile& file_;
-  const GgufModel& model_;
-};
-
-double head_width(const Json& config) {
-  if (config.contains("head_dim") && config["head_dim"].is_number()) return config["head_dim"].get<double>();
-  return config.value("hidden_size", 0.0) / std::max(1.0, config.value("num_attention_heads", 1.0));
-}
-
-// Returns the number of positions after which a frequency has turned once.
-double rotary_length(const Json& config, double i) {
-  return 2 * std::numbers::pi * std::pow(config.value("rope_theta", 1e4), 2 * i / head_width(config));
-}
-
-// Returns the context length of a Llama 3 before its frequencies were scaled. The first factor that lies
-// between the two bounds gives it.
-double positions_before(const Json& config, std::span<const float> factors, double low, double high) {
-  const double most = *std::ranges::max_element(factors);
-  double least = 1, most_of = 1e9;
-  for (std::size_t i = 0; i < factors.size(); ++i) {
-    const double length = rotary_length(config, static_cast<double>(i));
-    const double share = (1 / double{factors[i]} - 1 / most) / (1 - 1 / most);
-    if (share > 0.01 && share < 0.99) return std::round(length * (low + share * (high - low)));
-    if (share >= 0.99) least = std::max(least, std::ceil(length * high));
-    if (share <= 0.01) most_of = std::min(most_of, std::floor(length * low));
-  }
-  // None lies between: all numbers within these bounds give the same factors.
-  return std::clamp(kUsualContext, least, std::max(least, most_of));
-}
-
-// The scaling that a Llama 3 has by its factors; the two bounds are those of all that are published.
-Json llama3_scaling(const GgufFile& file, const GgufTensor& tensor, Json config) {
-  std::vector<float> factors(static_cast<std::size_t>(tensor.columns()));
-  if (tensor.type->stored != "F32" || tensor.shape.size() != 1 || factors.size() > 4096)
-    throw RunError(fmt::format("{}: {} is no list of fp32", file.path(), kRotaryFactors));
-  file.read(tensor, 0, std::as_writable_bytes(std::span(factors)));
-  constexpr double kLow = 1, kHigh = 4;
-  const Json scaling = {{"rope_type", "llama3"},
-                        {"factor", *std::ranges::max_element(factors)},
-                        {"low_freq_factor", kLow},
-                        {"high_freq_factor", kHigh},
-                        {kOriginalContext, static_cast<std::int64_t>(std::clamp(
-                                               positions_before(config, factors, kLow, kHigh), 1.0, 1e9))}};
-  config["rope_scaling"] = scaling;
-  const std::vector<float> these = rotary_factors(config);
-  bool is_known = these.size() == factors.size();
-  for (std::size_t i = 0; is_known && i < these.size(); ++i)
-    is_known = std::abs(these[i] - factors[i]) <= 1e-3F * these[i];
-  if (is_known) return scaling;
-  throw RunError(
-      fmt::format("{}: {} holds other factors than those of Llama 3's scaling, which are not here: "
-                  "import the model's safetensors",
-                  file.path(), kRotaryFactors));
-}
-
-Json scaling_of(const GgufFile& file, const Keys& keys, const Json& config) {
-  if (const GgufTensor* factors = file.find(kRotaryFactors); factors != nullptr)
-    return llama3_scaling(file, *factors, config);
-  const Json* said = keys.find(kRopeType);
-  const std::string type = said != nullptr && said->is_string() ? said->get<std::string>() : "none";
-  if (type == "none") return nullptr;
-  Json scaling = {{"rope_type", type}, {"factor", keys.number(kRopeFactor, 1)}};
-  if (type != "yarn") return scaling;  // whoever reads it refuses what it does not know
-  scaling[kOriginalContext] = keys.number(kRopeContext, config.value("max_position_embeddings", 0.0));
-  scaling[kOriginalContext] = scaling[kOriginalContext].get<std::int64_t>();
-  scaling["beta_fast"] = keys.number(kRopeFast, 32);
-  scaling["beta_slow"] = keys.number(kRopeSlow, 1);
-  const double usual = 0.1 * std::log(keys.number(kRopeFactor, 1)) + 1;
-  scaling["attention_factor"] = usual * keys.number(kRopeMagnitude, 1);
-  return scaling;
-}
-
-void add_scaling(const Json& config, const GgufModel& model, Json& keys) {
-  const Json scaling = config.value("rope_scaling", Json());
-  if (!scaling.is_object() || scaling.empty()) return;
-  const auto type = scaling.value("rope_type", scaling.value("type", std::string("default")));
-  // Llama 3's is a tensor, and dynamic scaling begins behind the positions that the model has.
-  if (type == "default" || type == "dynamic" || type == "llama3") return;
-  const auto put = [&](const char* key, Json value) { keys[fmt::format("{}.{}", model.name, key)] = value; };
-  const auto factor = scaling.value("factor", 1.0);
-  put(kRopeType, type);
-  put(kRopeFactor, factor);
-  if (type != "yarn") return;
-  put(kRopeContext, scaling.value(kOriginalContext, Json(0)));
-  put(kRopeFast, scaling.value("beta_fast", 32.0));
-  put(kRopeSlow, scaling.value("beta_slow", 1.0));
-  const double usual = 0.1 * std::log(factor) + 1;
-  put(kRopeMagnitude, scaling.value("attention_factor", usual) / usual);
 }
 
 // Returns the square of the divisor of products of queries and keys: llama.cpp's own rule, as a GGUF does not
 // say it. The one with 62 layers is of 27 billion weights.
 double gemma3_divisor(const Json& config) {
   constexpr int kLargest = 62;
-  if (config.value("num_hidden_layers", 0) != kLargest) return head_width(config);
+  if (config.value("num_hidden_layers", 0) != kLargest) return gguf_head_width(config);
   return config.value("hidden_size", 0.0) / std::max(1.0, config.value("num_attention_heads", 1.0));
 }
 
@@ -344,7 +235,7 @@ RowOrder row_order(const GgufModel& model, const Json& config, std::string_view 
 }
 
 Json config_of(const GgufFile& file, const GgufModel& model) {
-  const Keys keys(file, model);
+  const GgufKeys keys(file, model);
   Json config = {{"architectures", {model.architecture}}, {"model_type", model.type}};
   for (const KeyPair& pair : key_pairs(model)) {
     if (const Json* value = keys.find(pair.gguf); value != nullptr) config[std::string(pair.theirs)] = *value;
@@ -366,11 +257,11 @@ Json config_of(const GgufFile& file, const GgufModel& model) {
   }
   config["attention_bias"] = model.name != "qwen2" && file.find("blk.0.attn_q.bias") != nullptr;
   config["mlp_bias"] = file.find("blk.0.ffn_gate.bias") != nullptr;
-  const double width = head_width(config), turned = keys.number(kRopeWidth, width);
+  const double width = gguf_head_width(config), turned = keys.number(kRopeWidth, width);
   if (turned != width) config["partial_rotary_factor"] = turned / std::max(1.0, width);
   if (keys.number(kValueWidth, width) != width)
     throw RunError(fmt::format("{}: values are of another width than keys, which is not here", file.path()));
-  if (const Json scaling = scaling_of(file, keys, config); !scaling.is_null())
+  if (const Json scaling = gguf_scaling(file, model, config); !scaling.is_null())
     config["rope_scaling"] = scaling;
   return config;
 }
@@ -389,25 +280,15 @@ Json keys_of(const Json& config, const GgufModel& model) {
                                            : Json(4 * config.value("n_embd", std::int64_t{0}));
     return keys;
   }
-  const auto width = static_cast<std::int64_t>(head_width(config));
-  for (const char* key : {kRopeWidth, kValueWidth}) keys[fmt::format("{}.{}", model.name, key)] = width;
+  const auto width = static_cast<std::int64_t>(gguf_head_width(config));
+  const Json part = config.value("partial_rotary_factor", Json());
+  const double share = part.is_number() ? part.get<double>() : 1;
+  keys[fmt::format("{}.{}", model.name, kValueWidth)] = width;
+  keys[fmt::format("{}.{}", model.name, kRopeWidth)] =
+      static_cast<std::int64_t>(share * static_cast<double>(width));
   keys[fmt::format("{}.vocab_size", model.name)] = config.value("vocab_size", Json(0));
-  add_scaling(config, model, keys);
+  add_gguf_scaling(config, model, keys);
   return keys;
-}
-
-std::vector<float> rotary_factors(const Json& config) {
-  const Json scaling = config.value("rope_scaling", Json());
-  if (!scaling.is_object() || scaling.value("rope_type", scaling.value("type", "")) != "llama3") return {};
-  const double factor = scaling.value("factor", 1.0), low = scaling.value("low_freq_factor", 1.0),
-               high = scaling.value("high_freq_factor", 4.0),
-               context = scaling.value(kOriginalContext, kUsualContext);
-  std::vector<float> factors;
-  for (double i = 0; 2 * i < head_width(config); ++i) {
-    const double share = std::clamp((context / rotary_length(config, i) - low) / (high - low), 0.0, 1.0);
-    factors.push_back(static_cast<float>(1 / ((1 - share) / factor + share)));
-  }
-  return factors;
 }
 
 std::vector<std::string> unused_keys(const GgufFile& file, const GgufModel& model) {
@@ -416,10 +297,9 @@ std::vector<std::string> unused_keys(const GgufFile& file, const GgufModel& mode
   for (const auto& [name, value] : file.keys().items()) {
     const std::string start = fmt::format("{}.", model.name);
     const std::string key = name.starts_with(start) ? name.substr(start.size()) : "";
-    const std::string_view others[] = {kRopeWidth,     kValueWidth, kRopeType, kRopeFactor, kRopeContext,
-                                       kRopeMagnitude, kRopeFast,   kRopeSlow, "vocab_size"};
-    const bool is_size = std::ranges::find(sizes, key, &KeyPair::gguf) != sizes.end() ||
-                         std::ranges::find(others, key) != std::end(others);
+    const bool is_other =
+        key == kRopeWidth || key == kValueWidth || key == "vocab_size" || is_scaling_key(key);
+    const bool is_size = std::ranges::find(sizes, key, &KeyPair::gguf) != sizes.end() || is_other;
     const bool is_form = name == kArchitecture || name == "general.alignment" ||
                          name == "general.file_type" || name == "general.quantization_version";
     if ((key.empty() || !is_size) && !is_form && !name.starts_with("tokenizer.")) unused.push_back(name);

@@ -12,9 +12,6 @@
 
 namespace lpmm {
 
-// The tensor of a GGUF that holds factors of rotary frequencies; transformers has keys for them.
-inline constexpr const char* kRotaryFactors = "rope_freqs.weight";
-
 struct GgufModel {
   std::string_view name;                // general.architecture
   std::string_view type, architecture;  // in config.json
@@ -48,8 +45,6 @@ RowOrder row_order(const GgufModel& model, const Json& config, std::string_view 
 // config.json of a GGUF, and a GGUF's keys of a config.json.
 Json config_of(const GgufFile& file, const GgufModel& model);
 Json keys_of(const Json& config, const GgufModel& model);
-// The factors of a Llama 3's rotary frequencies, which a GGUF has as a tensor; empty: there are none.
-std::vector<float> rotary_factors(const Json& config);
 // Keys that nothing here reads.
 std::vector<std::string> unused_keys(const GgufFile& file, const GgufModel& model);
 

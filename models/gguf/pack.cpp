@@ -8,6 +8,7 @@
 #include "lpmm/files/files.h"
 #include "models/gguf/gguf.h"
 #include "models/gguf/layout.h"
+#include "models/gguf/rotary.h"
 #include "models/gguf/tokenizer.h"
 
 namespace lpmm {
@@ -77,12 +78,11 @@ const GgufType& type_of(const std::string& name, const std::vector<std::int64_t>
 std::vector<GgufSource> sources_of(const std::vector<SafetensorsSource>& held, const GgufModel& model,
                                    const Json& config, const GgufType& type) {
   std::vector<GgufSource> sources;
-  if (std::vector<float> factors = rotary_factors(config); !factors.empty()) {
-    const auto size = std::ssize(factors);
-    sources.push_back({kRotaryFactors,
-                       {size},
+  for (const RotaryTensor& list : rotary_tensors(config)) {
+    sources.push_back({list.name,
+                       {std::ssize(list.factors)},
                        find_gguf_type("f32"),
-                       [factors = std::move(factors)](const GgufSource::Sink& sink) { sink(factors); }});
+                       [factors = list.factors](const GgufSource::Sink& sink) { sink(factors); }});
   }
   for (const SafetensorsSource& source : held) {
     GgufSource to;

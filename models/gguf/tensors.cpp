@@ -7,6 +7,7 @@
 
 #include "lpmm/base/error.h"
 #include "lpmm/base/terminal.h"
+#include "models/gguf/rotary.h"
 
 namespace lpmm {
 namespace {
@@ -21,7 +22,7 @@ std::int64_t element_bytes(const GgufType& type) {
 GgufTensors::GgufTensors(const std::string& path)
     : file_(path), model_(gguf_model(file_)), config_(config_of(file_, model_)) {
   for (const GgufTensor& tensor : file_.tensors()) {
-    if (tensor.name != kRotaryFactors) add(tensor);  // config_of() reads those
+    if (!is_rotary_tensor(model_, tensor.name)) add(tensor);  // config_of() reads those
   }
 }
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Makes llama_tiny/, qwen2_tiny/, qwen3_tiny/, smollm3_tiny/, mistral_tiny/, and smaller llama_biased_tiny/, phi3_tiny/, olmo2_tiny/,
-granite_tiny/, gemma3_tiny/ and gpt2_wide_tiny/: small models with random parameters as transformers saves them, and in expected.safetensors
+granite_tiny/, gemma3_tiny/, phi3_long_tiny/ and gpt2_wide_tiny/: small models with random parameters as transformers saves them, and in expected.safetensors
 what it computes with them in double precision: the logits of one text and the gradients of its mean cross-entropy. The Llama has heads that
 share keys, an output of its own and Llama 3's rotary scaling, the Qwen2 biases and a tied output, the Qwen3 norms of heads
 that are wider than channels / heads, the SmolLM3 every second layer without rotary positions, the Mistral a window of 7 positions and
 GeGLU. The smaller ones: a Llama with biases everywhere and YaRN, a Phi-3 with a window, an OLMo 2 whose heads share keys, a Granite
-whose four factors differ, a Gemma 3 whose second of three layers sees all positions, scaled, a GPT-2 with a narrow MLP and ReLU. Needs PyTorch and transformers.
+whose four factors differ, a Gemma 3 whose second of three layers sees all positions, scaled, a GPT-2 with a narrow MLP and ReLU; phi3_long_tiny/ is a Phi-3 with LongRoPE on
+three quarters of its heads' channels, whose text is longer than its first context: logits_short are those of the first 16 tokens alone. Needs PyTorch and transformers.
 usage: make_llama_tiny.py OUTDIR"""
 import copy
 import json
@@ -32,6 +33,8 @@ def make(folder, model):
     exact = copy.deepcopy(model).double()
     logits = exact(text[None, :-1].long()).logits[0]
     torch.nn.functional.cross_entropy(logits, text[1:].long()).backward()
+    first = getattr(model.config, "original_max_position_embeddings", 0)
+    short = {"logits_short": exact(text[None, :first].long()).logits[0].detach().float().contiguous()} if 0 < first < 24 else {}
     (model if not hasattr(model, "transformer") else model.transformer).save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
     config = json.loads((folder / "config.json").read_text())
@@ -39,7 +42,7 @@ def make(folder, model):
     # A GPT-2's matrices and their gradients are stored as (outputs, inputs).
     gradients = {name.removeprefix("transformer."): (p.grad.T if ".c_" in name and p.dim() == 2 else p.grad).float().contiguous()
                  for name, p in exact.named_parameters()}
-    save_file({"text": text, "logits": logits.detach().float().contiguous(), **gradients}, folder / "expected.safetensors")
+    save_file({"text": text, "logits": logits.detach().float().contiguous(), **short, **gradients}, folder / "expected.safetensors")
 
 
 out = Path(sys.argv[1])
@@ -58,6 +61,9 @@ yarn = {"rope_type": "yarn", "rope_theta": 100.0, "factor": 4.0, "original_max_p
 make(out / "llama_biased_tiny", LlamaForCausalLM(LlamaConfig(**{**SMALL, "num_attention_heads": 2, "num_key_value_heads": 1}, head_dim=12,
                                                              rope_parameters=yarn, attention_bias=True, mlp_bias=True, tie_word_embeddings=True)))
 make(out / "phi3_tiny", Phi3ForCausalLM(Phi3Config(**SMALL, sliding_window=7)))
+make(out / "phi3_long_tiny", Phi3ForCausalLM(Phi3Config(
+    **{**SMALL, "hidden_size": 16, "num_attention_heads": 2, "num_key_value_heads": 1}, original_max_position_embeddings=16, partial_rotary_factor=0.75,
+    rope_scaling={"type": "longrope", "short_factor": [1.0, 1.3, 2.125], "long_factor": [1.1, 2.9, 7.5]})))
 make(out / "olmo2_tiny", Olmo2ForCausalLM(Olmo2Config(**SMALL)))
 make(out / "granite_tiny", GraniteForCausalLM(GraniteConfig(**SMALL, embedding_multiplier=3.0, residual_multiplier=0.4, attention_multiplier=0.3,
                                                             logits_scaling=2.5, tie_word_embeddings=True)))

@@ -388,11 +388,19 @@ TEST_P(SquareLossTest, SeveralTargetsARowAreSigmoidsAndTheMeanMayBeOfOtherRows) 
 // ---- rotary positions ------------------------------------------------------------------------------------
 TEST_P(RotaryTest, TurnsPairsByTheirPositionAndBack) {
   for (const ValueType type : kTypes) {
-    // Widths of a head below, at and past a vector; all heads rotated, some, none; rows of several shards.
-    for (const auto& [batch, heads, rotated, width] :
-         {std::tuple{2, 1, 1, 2}, {2, 3, 2, 6}, {2, 4, 3, 16}, {2, 5, 0, 8}, {2, 6, 5, 64}, {40, 6, 5, 64}}) {
-      const RotaryShape s{batch * 9, 9, heads, rotated, width, type};
-      const std::int64_t count = s.rows * s.width(), half = width / 2;
+    // Widths of a head below, at and past a vector; all heads rotated, some, none; all of a head or a part;
+    // rows of several shards.
+    for (const auto& [batch, heads, rotated, width, part] : {std::tuple{2, 1, 1, 2, 0},
+                                                             {2, 3, 2, 6, 0},
+                                                             {2, 4, 3, 16, 0},
+                                                             {2, 5, 0, 8, 0},
+                                                             {2, 6, 5, 64, 0},
+                                                             {40, 6, 5, 64, 0},
+                                                             {2, 3, 2, 8, 6},
+                                                             {2, 3, 2, 64, 48},
+                                                             {2, 2, 2, 7, 2}}) {
+      const RotaryShape s{batch * 9, 9, heads, rotated, width, type, part};
+      const std::int64_t count = s.rows * s.width(), half = (part > 0 ? part : width) / 2;
       const Floats x = rounded(type, random_floats(count, 1));
       Floats angles;
       for (std::int64_t t = 0; t < s.length; ++t) {

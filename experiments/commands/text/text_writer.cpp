@@ -37,6 +37,9 @@ TextWriter::TextWriter(const std::string& path, int threads, std::optional<std::
 std::span<const float> TextWriter::read(std::span<const std::int32_t> ids, const GoesOn& goes_on,
                                         const TakeRow& each) {
   std::size_t at = 0;
+  state_.whole = std::ssize(ids);
+  // LongRoPE: what is kept is rotated for texts of the other lengths.
+  if (state_.short_length > 0 && state_.is_long != (state_.whole > state_.short_length)) read_.clear();
   if (!each) {
     // The last one is computed again: its logits are wanted.
     const std::size_t most = std::min(read_.size(), ids.size() - 1);

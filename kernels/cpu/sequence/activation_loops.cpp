@@ -146,17 +146,21 @@ void turn_rows(const RotaryArgs& args, std::int64_t first) {
   const RotaryShape& s = args.shape;
   const auto* x = static_cast<const typename T::Cell*>(args.x);
   auto* y = static_cast<typename T::Cell*>(args.y);
-  const std::int64_t half = s.head_width / 2, rotated = std::int64_t{1} * s.rotated * s.head_width;
+  const std::int64_t half = s.turned() / 2, rest = s.head_width - 2 * half,
+                     rotated = std::int64_t{1} * s.rotated * s.head_width;
   const float sign = args.inverse ? -1.0F : 1.0F;
   for (std::int64_t r = 0; r < s.rows; ++r, x += s.width(), y += s.width()) {
     const std::int64_t place = args.places == nullptr ? (first + r) % s.length : args.places[first + r];
     const float* row = args.angles + place * 2 * half;
+    const auto keep = [&](std::int64_t from, std::int64_t count) HWY_ATTR {
+      each(count, [&](auto at, std::int64_t i)
+                      HWY_ATTR { put<kAccumulate>(at, y + from + i, at.load(x + from + i)); });
+    };
     for (std::int64_t at = 0; at < rotated; at += s.head_width) {
       turn<T, kAccumulate>(half, row, sign, x + at, y + at);
+      keep(at + 2 * half, rest);
     }
-    each(s.width() - rotated, [&](auto at, std::int64_t i) HWY_ATTR {
-      put<kAccumulate>(at, y + rotated + i, at.load(x + rotated + i));
-    });
+    keep(rotated, s.width() - rotated);
   }
 }
 

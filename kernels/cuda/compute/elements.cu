@@ -162,7 +162,7 @@ void with_function(const ActivationArgs& args, const Body& body) {
   });
 }
 
-// A value of a head, rotated with its partner half a head away.
+// A value of a head, rotated with its partner half of what is rotated away.
 template <class Cell>
 struct Turn {
   RotaryShape shape;
@@ -171,11 +171,12 @@ struct Turn {
   const Cell* x;
   const std::int32_t* places;
   LPMM_HD float operator()(const Place& at, float v) const {
-    const std::int64_t width = shape.head_width, half = width / 2, c = at.column % width;
-    if (at.column >= shape.rotated * width) return v;
+    const std::int64_t width = shape.head_width, part = shape.turned(), half = part / 2,
+                       c = at.column % width;
+    if (at.column >= shape.rotated * width || c >= part) return v;
     const bool is_first = c < half;
     const std::int64_t place = places == nullptr ? at.row % shape.length : places[at.row];
-    const float* const angle = angles + place * width + (is_first ? c : c - half);
+    const float* const angle = angles + place * part + (is_first ? c : c - half);
     const std::int64_t other = at.row * shape.width() + at.column + (is_first ? half : -half);
     const float other_part = sign * angle[half] * load(x + other);
     return v * angle[0] + (is_first ? -other_part : other_part);

@@ -15,6 +15,7 @@
 #include "models/published/sentences.h"
 #include "models/published/table.h"
 #include "models/published/text/gemma3.h"
+#include "models/published/text/llama_rotary.h"
 
 namespace lpmm {
 namespace {
@@ -61,7 +62,6 @@ constexpr Factor kFactors[] = {{"embedding_multiplier", "embedding_scale"},
                                {"residual_multiplier", "residual_scale"},
                                {"attention_multiplier", "attention_scale"}};
 constexpr std::string_view kLogits = "logits_scaling", kOurLogits = "logit_scale";
-constexpr std::string_view kDynamic = "dynamic", kOriginal = "original_max_position_embeddings";
 
 // The kind of the published weights at `path`; null: none of these.
 const Kind* llama_at(const std::string& path) {
@@ -90,50 +90,6 @@ std::int64_t window_of(const PublishedConfig& config, const Kind& kind) {
   if ((&kind != &kMistral && &kind != &kPhi3) || says_all || (!says && &kind == &kPhi3)) return 0;
   const std::int64_t window = says ? config.size(kWindow) : kUsual;
   return window < config.size("max_position_embeddings") ? window : 0;
-}
-
-// YaRN's factor on what is rotated: as given, or of the paper.
-double yarn_magnitude(const PublishedConfig& rope, double factor) {
-  const auto of = [&](double share) { return factor <= 1 ? 1 : 0.1 * share * std::log(factor) + 1; };
-  const double one = rope.number("mscale", 0), all = rope.number("mscale_all_dim", 0);
-  const double usual = one != 0 && all != 0 ? of(one) / of(all) : of(1);
-  return rope.positive("attention_factor", usual);
-}
-
-// Scaling of the frequencies, as transformers wrote it before and since version 5, which takes the older one
-// where there are both.
-void read_rotary(const PublishedConfig& config, ModelConfig& model) {
-  const bool is_new = !config.has("rope_scaling") || config.json()["rope_scaling"].empty();
-  const char* key = is_new ? "rope_parameters" : "rope_scaling";
-  model.set("theta", config.positive("rope_theta", 1e4));
-  if (!config.has(key)) return;
-  const PublishedConfig rope(fmt::format("{}: {}", config.path(), key), config.json()[key]);
-  rope.expect("partial_rotary_factor", {1.0, nullptr});
-  model.set("theta", rope.positive("rope_theta", model.number("theta")));
-  const char* said = rope.has("rope_type") ? "rope_type" : "type";
-  const std::string type = rope.text(said);
-  // Dynamic scaling begins behind the positions that the model has, which are all that there are here.
-  if (!rope.has(said) || type == "default" || type == kDynamic) return;
-  const bool is_known = type == "linear" || type == "llama3" || type == "yarn";
-  if (!is_known || config.text("model_type") == kPhi3.type) {
-    throw RunError(fmt::format(
-        "{}: type \"{}\" is not known{}; there are default, dynamic, linear, llama3 and yarn", rope.path(),
-        type,
-        type == "longrope" || type == "su" ? ": take the model of the shorter context, as Phi-3's of 4k"
-                                           : ""));
-  }
-  if (!rope.has("factor")) throw RunError(fmt::format("{}: has no factor", rope.path()));
-  model.set("rope_factor", rope.positive("factor", 1));
-  if (type == "linear") return;
-  const bool is_yarn = type == "yarn";
-  model.set("rope_context",
-            rope.has(kOriginal) ? rope.size(kOriginal) : config.size("max_position_embeddings"));
-  model.set("rope_low", rope.positive(is_yarn ? "beta_slow" : "low_freq_factor", 1));
-  model.set("rope_high", rope.positive(is_yarn ? "beta_fast" : "high_freq_factor", is_yarn ? 32 : 4));
-  if (!is_yarn) return;
-  rope.expect("truncate", {true});
-  model.set("rope_yarn", true);
-  model.set("rope_magnitude", yarn_magnitude(rope, model.number("rope_factor")));
 }
 
 // Lists for each layer 1 if it has rotary positions and 0 if not, in spite of the list's name.
@@ -188,7 +144,6 @@ ModelConfig read_sizes(const std::string& path, const char* family) {
   model.set("geglu", config.text(activation) == kGeglu);
   config.expect(activation,
                 &kind == &kGemma3 ? std::vector<Json>{kGeglu} : std::vector<Json>{"silu", "swish", kGeglu});
-  config.expect("partial_rotary_factor", {1.0});
   config.expect("use_sliding_window", {false});
   if (&kind != &kMistral && &kind != &kGemma3)
     config.expect("layer_types", {nullptr, layer_types(model.integer("layers"), 1)});
@@ -236,50 +191,6 @@ void load_llama(const std::string& path, ModelMemory& memory) {
   load_published(tensors, kLayout, memory);
 }
 
-// Returns the rotary settings that the model was imported with: an object or null.
-Json kept_rotary(const PublishedFacts& kept) {
-  if (kept.files.empty() || !PublishedConfig::is_beside(kept.files)) return nullptr;
-  const PublishedConfig config(PublishedConfig::beside(kept.files));
-  for (const char* key : {"rope_scaling", "rope_parameters"}) {
-    if (config.has(key) && config.json()[key].is_object() && !config.json()[key].empty())
-      return config.json()[key];
-  }
-  return nullptr;
-}
-
-Json scaling_of(const ModelConfig& model) {
-  const double factor = model.number("rope_factor");
-  const bool is_yarn = model.flag("rope_yarn");
-  if (factor == 1 && !is_yarn) return nullptr;
-  Json scaling = {{"rope_type", "linear"}, {"factor", factor}};
-  if (model.integer("rope_context") == 0) return scaling;
-  scaling["rope_type"] = is_yarn ? "yarn" : "llama3";
-  scaling[is_yarn ? "beta_slow" : "low_freq_factor"] = model.number("rope_low");
-  scaling[is_yarn ? "beta_fast" : "high_freq_factor"] = model.number("rope_high");
-  scaling[kOriginal] = model.integer("rope_context");
-  if (is_yarn) scaling["attention_factor"] = model.number("rope_magnitude");
-  return scaling;
-}
-
-// The scaling, with what the model came with: its dynamic scaling holds where nothing else does, and keys
-// that lpmm does not know are kept.
-Json rotary_of(const ModelConfig& model, const PublishedFacts& facts, std::string_view type) {
-  Json scaling = scaling_of(model);
-  const Json kept = kept_rotary(facts);
-  if (!kept.is_object()) return scaling;
-  const bool is_dynamic =
-      kept.value("rope_type", Json()) == kDynamic || kept.value("type", Json()) == kDynamic;
-  if (scaling.is_null() && is_dynamic)
-    scaling = {{"rope_type", kDynamic}, {"factor", kept.value("factor", Json(1.0))}};
-  for (const auto& [name, value] : kept.items()) {
-    if (find_key(publisher_of("transformers"), type, fmt::format("rope_parameters.{}", name)) != nullptr)
-      continue;
-    if (scaling.is_null()) scaling = {{"rope_type", "default"}};
-    scaling[name] = value;
-  }
-  return scaling;
-}
-
 // The kind to export a model as, from what its layers have; `came_as`: the model_type that it came with.
 const Kind& kind_for(const ModelConfig& m, std::string_view came_as) {
   if (m.flag("norms_around")) return kGemma3;
@@ -317,12 +228,7 @@ void add_kind(const ModelConfig& m, const Kind& kind, Json& written) {
 
 // Makes the keys of config.json that sentence models and language models share.
 Json sizes_of(const WeightSource& weights, const ModelConfig& m, const Kind& kind) {
-  if (m.number("rope_magnitude") != 1 && !m.flag("rope_yarn")) {
-    throw UsageError(
-        fmt::format("{}: model.rope_magnitude = {} without model.rope_yarn: there is no key for it in "
-                    "transformers; export without --hf",
-                    weights.path(), m.number("rope_magnitude")));
-  }
+  check_saved_rotary(weights.path(), m);
   const int heads = m.integer("heads"), kv_heads = m.integer("kv_heads"),
             head_width = m.integer("head_width");
   Json written = {{"model_type", kind.type},
@@ -341,6 +247,7 @@ Json sizes_of(const WeightSource& weights, const ModelConfig& m, const Kind& kin
                   {kBeginToken, nullptr},  // else transformers takes 1 and 2
                   {kEndToken, nullptr},
                   {"torch_dtype", "float32"}};
+  if (&kind == &kPhi3) add_phi3_rotary(m, written);
   add_kind(m, kind, written);
   return written;
 }
