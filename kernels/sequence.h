@@ -260,6 +260,77 @@ struct SumRowsArgs {
   float* out = nullptr;
 };
 
+// ---- experts ---------------------------------------------------------------------------------------------
+// Each row chooses the `chosen` most probable of the experts, of equal ones the first (Shazeer et al. 2017).
+// In order, the choices of the first expert come by row, then those of the second, and so on.
+struct ChoiceShape {
+  std::int64_t rows = 0;
+  int experts = 0, chosen = 0;  // chosen <= experts
+  bool is_normed = false;       // the weights of a row's choices sum to 1; else they are probabilities
+  LPMM_HD std::int64_t choices() const { return rows * chosen; }
+};
+struct Choices {
+  float* probabilities = nullptr;   // (rows, experts), the softmax of logits
+  std::int32_t* experts = nullptr;  // (rows, chosen), the most probable first
+};
+struct ChoiceOrder {
+  float* weights = nullptr;                         // of the choices in order
+  std::int32_t *rows = nullptr, *places = nullptr;  // of the choices in order; (rows, chosen) in the order
+  std::int64_t* first = nullptr;                    // (experts + 1), where each expert's choices begin
+};
+struct ChoiceArgs {
+  ChoiceShape shape;
+  ValueType type = ValueType::kFp32;
+  const void* logits = nullptr;  // (rows, experts)
+  Choices choices;
+  ChoiceOrder order;
+  const float* weight_gradient = nullptr;  // of the backward passes, of weights in order
+  float* probability_gradient = nullptr;
+  void* logit_gradient = nullptr;
+  bool accumulate = false;  // to the gradient that is made
+};
+// y[i] = x[rows[i]], for `count` rows of `width`; rows of y from there to `padded` are zeros.
+struct TakeRowsArgs {
+  ValueType type = ValueType::kFp32;
+  std::int64_t width = 0, count = 0, padded = 0;
+  const std::int32_t* rows = nullptr;
+  const void* x = nullptr;
+  void* y = nullptr;
+};
+// y[rows[i]] += x[i], for `count` rows of `width` in fp32; no row is there twice.
+struct AddRowsArgs {
+  std::int64_t width = 0, count = 0;
+  const std::int32_t* rows = nullptr;
+  const float* x = nullptr;
+  float* y = nullptr;
+};
+// x[i] *= weights[i]; before that, where they are wanted, dots[i] = the sum of x[i] * other[i].
+struct WeighRowsArgs {
+  ValueType type = ValueType::kFp32;
+  std::int64_t width = 0, count = 0;
+  const float* weights = nullptr;
+  void* x = nullptr;
+  const void* other = nullptr;
+  float* dots = nullptr;  // null: they are not wanted
+};
+// The loss that balances experts (Fedus et al. 2021): factor * experts * the sum over experts of the share of
+// choices and the mean probability, both over `rows`. `sums`: of choices of each expert, then of its
+// probabilities.
+struct BalanceArgs {
+  ChoiceShape shape;  // of one layer
+  Choices choices;
+  std::int64_t rows = 0;  // of all layers
+  double factor = 1;
+  double* sums = nullptr;                 // (2, experts)
+  LossResult* result = nullptr;           // of the forward pass: added to
+  float* probability_gradient = nullptr;  // of the backward pass
+  bool accumulate = false;
+  LPMM_HD double slope(double choices_of_expert) const {
+    const auto n = static_cast<double>(rows);
+    return factor * shape.experts * choices_of_expert / (n * n);
+  }
+};
+
 // ---- loss ------------------------------------------------------------------------------------------------
 // The state of one row's softmax after some chunks of its logits.
 struct SoftmaxRow {
@@ -358,6 +429,16 @@ class SequenceKernels {
   virtual void attention_backward(const AttentionBackward& args) = 0;
   virtual void embedding_forward(const EmbeddingArgs& args) = 0;
   virtual void sum_rows(const SumRowsArgs& args) = 0;
+  virtual void choose(const ChoiceArgs& args) = 0;  // probabilities and experts
+  virtual void choose_backward(const ChoiceArgs& args) = 0;
+  virtual void order_choices(const ChoiceArgs& args) = 0;
+  virtual void order_choices_backward(const ChoiceArgs& args) = 0;
+  virtual void take_rows(const TakeRowsArgs& args) = 0;
+  virtual void add_rows(const AddRowsArgs& args) = 0;
+  virtual void weigh_rows(const WeighRowsArgs& args) = 0;
+  virtual void balance_sums(const BalanceArgs& args) = 0;  // one layer's are added
+  virtual void balance_loss(const BalanceArgs& args) = 0;
+  virtual void balance_backward(const BalanceArgs& args) = 0;
   virtual void softmax_scan(const SoftmaxArgs& args) = 0;
   virtual void softmax_finish(const SoftmaxArgs& args) = 0;
   virtual void softmax_gradient(const SoftmaxArgs& args) = 0;

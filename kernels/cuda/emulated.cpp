@@ -16,6 +16,7 @@
 #include "kernels/cuda/compute/convolution/columns.cu"
 #include "kernels/cuda/compute/convolution/tensor_cores.cu"
 #include "kernels/cuda/compute/elements.cu"
+#include "kernels/cuda/compute/experts.cu"
 #include "kernels/cuda/compute/losses.cu"
 #include "kernels/cuda/compute/pooling.cu"
 #include "kernels/cuda/compute/quantiles.cu"
