@@ -9,6 +9,30 @@
 
 namespace lpmm {
 
+// x (rows, width) times a weight's rows: y = x W^T + bias, in `y_type`. Rooms are those that the weight says.
+struct WeightProduct {
+  std::int64_t rows = 0;
+  const std::byte* x = nullptr;
+  std::byte* y = nullptr;
+  std::int64_t y_stride = 0;
+  ValueType y_type = ValueType::kFp32;
+  const float* bias = nullptr;  // null: none
+  std::byte *panel = nullptr, *matmul = nullptr;
+};
+// Backward of that, given the gradient g of y: that of x, in `dx_type`, and that of the weight, which is
+// folded.
+struct WeightGradient {
+  std::int64_t rows = 0;
+  const std::byte* g = nullptr;
+  std::int64_t g_stride = 0;
+  const std::byte* x = nullptr;
+  std::byte* dx = nullptr;  // null: it is not wanted
+  ValueType dx_type = ValueType::kFp32;
+  bool accumulate = false;  // dx += instead of dx =
+  std::byte *panel = nullptr, *matmul = nullptr;
+  float* gradient = nullptr;
+};
+
 // A weight (rows, width) that is decoded, to the compute type, by panels of rows only; its gradient exists in
 // fp32 likewise.
 class PanelledWeight {
@@ -52,6 +76,11 @@ class PanelledWeight {
   }
   // Rows row..row+rows-1 in the compute type, within `panel`.
   const std::byte* decode(const RunState& run, std::int64_t row, std::int64_t rows, std::byte* panel) const;
+
+  void multiply(RunState& run, const WeightProduct& product) const;
+  void backward(RunState& run, const WeightGradient& gradient) const;
+  // Folds a gradient of zeros, where one is asked for (Step::fold): where gradients are applied at once.
+  void fold_zeros(RunState& run, float* gradient) const;
 
   // Folds gradients that come panel by panel, in order. Folds end at tiles; the rest waits for the next
   // panel.

@@ -52,22 +52,14 @@ class LinearOp : public Op {
     for (const Part& part : parts_) {
       const float* bias =
           has_bias_ ? run.memory.decoded(part.bias, span_of(f.bias + part.first, part.outputs)) : nullptr;
-      part.weight.for_each_panel([&](std::int64_t row, std::int64_t rows) {
-        device.matmul({.transpose_b = true,
-                       .m = rows_,
-                       .n = rows,
-                       .k = in_,
-                       .type = compute_,
-                       .a = data(run, inputs[0]),
-                       .a_stride = in_,
-                       .b = part.weight.decode(run, row, rows, f.panel),
-                       .b_stride = in_,
-                       .c = y + (part.first + row) * value_bytes(compute_),
-                       .c_stride = out_,
-                       .c_type = compute_,
-                       .bias = has_bias_ ? bias + row : nullptr},
-                      f.matmul);
-      });
+      part.weight.multiply(run, {.rows = rows_,
+                                 .x = data(run, inputs[0]),
+                                 .y = y + part.first * value_bytes(compute_),
+                                 .y_stride = out_,
+                                 .y_type = compute_,
+                                 .bias = bias,
+                                 .panel = f.panel,
+                                 .matmul = f.matmul});
     }
     if (relu_) device.activate({.type = compute_, .rows = rows_, .width = out_, .x = y, .y = y});
   }
@@ -81,7 +73,16 @@ class LinearOp : public Op {
     std::byte* dx = gradient(run, inputs[0]);
     std::byte* sums = is_direct ? dx : reinterpret_cast<std::byte*>(b.dx);
     for (const Part& part : parts_) {
-      backward(run, part, b, g, dx == nullptr ? nullptr : sums, is_direct ? compute_ : ValueType::kFp32);
+      part.weight.backward(run, {.rows = rows_,
+                                 .g = g + part.first * value_bytes(compute_),
+                                 .g_stride = out_,
+                                 .x = data(run, inputs[0]),
+                                 .dx = dx == nullptr ? nullptr : sums,
+                                 .dx_type = is_direct ? compute_ : ValueType::kFp32,
+                                 .accumulate = part.first > 0,
+                                 .panel = b.panel,
+                                 .matmul = b.matmul,
+                                 .gradient = b.gradient});
     }
     if (dx == nullptr || is_direct) return;
     if (adds()) {
@@ -108,45 +109,6 @@ class LinearOp : public Op {
     float *bias, *gradient, *dx;
     std::byte *narrow, *matmul;
   };
-  // The gradient of a part's weight, and what it adds to that of the input, `dx`, null where there is none.
-  // `g`: of what biases were added to.
-  void backward(RunState& run, const Part& part, const Backward& b, const std::byte* g, std::byte* dx,
-                ValueType dx_type) const {
-    Device& device = run.device;
-    PanelledWeight::Folder folder(part.weight, run, b.gradient);
-    part.weight.for_each_panel([&](std::int64_t row, std::int64_t rows) {
-      const std::byte* rows_of_g = g + (part.first + row) * value_bytes(compute_);
-      if (dx != nullptr) {
-        device.matmul({.m = rows_,
-                       .n = in_,
-                       .k = rows,
-                       .type = compute_,
-                       .a = rows_of_g,
-                       .a_stride = out_,
-                       .b = part.weight.decode(run, row, rows, b.panel),
-                       .b_stride = in_,
-                       .c = dx,
-                       .c_stride = in_,
-                       .c_type = dx_type,
-                       .accumulate = part.first + row > 0},
-                      b.matmul);
-      }
-      if (part.weight.is_frozen(run)) return;
-      device.matmul({.transpose_a = true,
-                     .m = rows,
-                     .n = in_,
-                     .k = rows_,
-                     .type = compute_,
-                     .a = rows_of_g,
-                     .a_stride = out_,
-                     .b = data(run, inputs[0]),
-                     .b_stride = in_,
-                     .c = folder.rows_at(row),
-                     .c_stride = in_},
-                    b.matmul);
-      folder.fold(row, rows);
-    });
-  }
   // The gradient of what the biases were added to; those of the biases are folded, or wait.
   const std::byte* before_bias(RunState& run, const Backward& b) const {
     if (!has_bias_) return gradient(run, output);
