@@ -2,8 +2,9 @@
 // positions, heads of keys and values that several heads of queries share, SwiGLU. Qwen2 has biases of
 // queries, keys and values, Qwen3 norms of their heads; SmolLM3 has layers without rotary positions, Mistral
 // a window; Phi-3 joins matrices, OLMo 2 norms what layers add, Granite multiplies it; Gemma 3 norms what
-// layers read and what they add, by 1 + weight, and only some of its layers have windows. Tensors have the
-// names of the published checkpoints, and mean what they mean there.
+// layers read and what they add, by 1 + weight, and only some of its layers have windows; Qwen3-MoE has
+// experts in place of MLPs. Tensors have the names of the published checkpoints, and mean what they mean
+// there.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -22,6 +23,7 @@
 #include "lpmm/program/ops/sequence/rotary.h"
 #include "lpmm/program/ops/sequence/token_loss.h"
 #include "models/families.h"
+#include "models/llama_experts.h"
 #include "models/published/layouts.h"
 #include "models/rotary_settings.h"
 
@@ -68,6 +70,7 @@ struct Layer {
   const ModelConfig& c;
   const Positions& at;
   int index;
+  std::vector<Choice>& choices;
   const RotaryConfig& rope = at.rope;
   std::string name = fmt::format("model.layers.{}.", index);
   int heads = c.integer("heads"), kv_heads = key_heads(c), width = c.integer("embedding");
@@ -114,10 +117,15 @@ struct Layer {
     const std::string m = name + "mlp.";
     const int hidden = c.integer("mlp_width");
     const bool bias = c.flag("mlp_bias");
+    const Activation function = c.flag("geglu") ? Activation::kGeluTanh : Activation::kSilu;
+    if (has_experts(c, index)) {
+      const ExpertsConfig config{c.integer(kExpertWidth), function, kDeviation, residual};
+      return expert_mlp(b, c, m, x, config, choices);
+    }
     Value y = c.flag("joined")
                   ? projection(b, m + "gate_up_proj", x, 2 * hidden, kDeviation, false, 2)
                   : projections(b, {{m + "gate_proj", hidden}, {m + "up_proj", hidden}}, x, kDeviation, bias);
-    y = activation(b, c.flag("geglu") ? Activation::kGeluTanh : Activation::kSilu, y, true);
+    y = activation(b, function, y, true);
     return projection(b, m + "down_proj", y, width, residual, bias);
   }
   Value norm(const char* which, Value x) const { return rms_norm(b, name + which, x, epsilon, weights); }
@@ -138,15 +146,15 @@ struct Layer {
   }
 };
 
-// The last layer's positions, normed.
-Value body(ProgramBuilder& b, const ModelConfig& c) {
+// The last layer's positions, normed; the choices of its layers are added to `choices`.
+Value body(ProgramBuilder& b, const ModelConfig& c, std::vector<Choice>& choices) {
   const int vocabulary = c.integer(kVocabulary), width = c.integer("embedding");
   Value x =
       embedding(b, "model.embed_tokens", {.vocabulary = vocabulary, .length = c.length, .width = width});
   x = scale(b, x, c.number("embedding_scale"));
   const Positions positions = positions_of(b, c, x.width);
   for (int i = 0; i < c.integer("layers"); ++i) {
-    const Layer layer{b, c, positions, i};
+    const Layer layer{b, c, positions, i, choices};
     const auto all = [&](Value in) { return layer.all(in); };
     x = c.flag("recompute") ? b.recompute(x, all) : all(x);
   }
@@ -154,15 +162,21 @@ Value body(ProgramBuilder& b, const ModelConfig& c) {
 }
 
 void forward(ProgramBuilder& b, const ModelConfig& c) {
-  const Value x = scale(b, body(b, c), c.number("logit_scale"));
+  std::vector<Choice> choices;
+  const Value x = scale(b, body(b, c, choices), c.number("logit_scale"));
   const TokenLossConfig loss{.may_lack = c.documents, .preferences = c.preferences};
-  if (c.flag("tied")) return tied_token_loss(b, "model.embed_tokens", x, loss);
-  token_loss(b, "lm_head", x, c.integer(kVocabulary), kDeviation, loss);
+  if (c.flag("tied")) {
+    tied_token_loss(b, "model.embed_tokens", x, loss);
+  } else {
+    token_loss(b, "lm_head", x, c.integer(kVocabulary), kDeviation, loss);
+  }
+  balance_loss(b, choices, c.number(kBalance));
 }
 
 // A sentence is judged by its last position, where causal attention has seen all of it.
 void sentence_forward(ProgramBuilder& b, const ModelConfig& c) {
-  const Value x = body(b, c);
+  std::vector<Choice> choices;
+  const Value x = body(b, c, choices);
   const bool is_weighted = c.flag(kWeightedEmbeds);
   if (c.classes == 0)
     return output(b, is_weighted || c.flag("mean_embeds") ? mean(b, x, is_weighted) : last(b, x));
@@ -234,6 +248,7 @@ void check(const ModelConfig& c) {
   if (c.number("attention_scale") != 0 && c.integer("nope_every") > 0)
     refuse("attention_scale is for models whose layers all have rotary positions; take nope_every = 0");
   check_kind(c);
+  check_experts(c);
 }
 
 void check_sentences(const ModelConfig& c) {
@@ -293,7 +308,9 @@ std::vector<ModelSetting> settings() {
       {"logit_scale", 1.0, 1e-6, 1e6, "factor on logits, as Granite has"},
       {"recompute", false, 0, 0, "keep the input of layers only, compute them again"}};
   const std::vector<ModelSetting> rotary = rotary_settings();
+  const std::vector<ModelSetting> of_experts = expert_settings();
   all.insert(all.end(), rotary.begin(), rotary.end());
+  all.insert(all.end(), of_experts.begin(), of_experts.end());
   all.insert(all.end(), std::begin(more), std::end(more));
   return all;
 }
@@ -327,6 +344,15 @@ std::vector<NamedModel> sizes() {
            {{"qkv_bias", true}, {"epsilon", 1e-6}}),
       size("qwen3-0.6b", 28, 16, 8, 1024, 3072, 40960, 151936, 1e6,
            {{"head_width", std::int64_t{128}}, {"tied", true}, {"qk_norm", true}, {"epsilon", 1e-6}}),
+      size("qwen3-30b-a3b", 48, 32, 4, 2048, 6144, 40960, 151936, 1e6,
+           {{"head_width", std::int64_t{128}},
+            {"qk_norm", true},
+            {"epsilon", 1e-6},
+            {kExperts, std::int64_t{128}},
+            {kChosen, std::int64_t{8}},
+            {kExpertWidth, std::int64_t{768}},
+            {kExpertsNormed, true},
+            {kBalance, 0.001}}),
       size("smollm3-3b", 36, 16, 4, 2048, 11008, 65536, 128256, 5e6,
            {{"tied", true}, {"nope_every", std::int64_t{4}}, {"epsilon", 1e-6}}),
       size("tinyllama-1.1b", 22, 32, 4, 2048, 5632, 2048, 32000, 1e4),
@@ -351,8 +377,8 @@ std::vector<NamedModel> sizes() {
 Family llama() {
   return {.name = "llama",
           .help =
-              "Llama (Touvron et al. 2023), SmolLM2, SmolLM3, Mistral, Qwen2, Qwen3, Phi-3, OLMo 2, "
-              "Granite, Gemma 3",
+              "Llama (Touvron et al. 2023), SmolLM2, SmolLM3, Mistral, Qwen2, Qwen3, Qwen3-MoE, Phi-3, "
+              "OLMo 2, Granite, Gemma 3",
           .reads = &kTextTask,
           .models = sizes(),
           .settings = settings(),
@@ -363,7 +389,9 @@ Family llama() {
 
 Family llama_sentences() {
   std::vector<ModelSetting> all = settings();
-  std::erase_if(all, [](const ModelSetting& s) { return s.key == "tied" || s.key == "logit_scale"; });
+  std::erase_if(all, [](const ModelSetting& s) {
+    return s.key == "tied" || s.key == "logit_scale" || s.key == kBalance;
+  });
   const ModelSetting more[] = {
       {"pad_token", -1, -1, 1 << 24,
        "token that fills texts up: what is told is told of the one before; -1: none"},

@@ -116,6 +116,9 @@ MODELS = {
     "Qwen2": (made.qwen2, "text", lambda n: t.Qwen2ForCausalLM(t.Qwen2Config(vocab_size=n, **LLAMA, bos_token_id=0, eos_token_id=2))),
     "Qwen3": (made.qwen2, "text", lambda n: t.Qwen3ForCausalLM(t.Qwen3Config(
         vocab_size=n, **LLAMA, head_dim=16, bos_token_id=0, eos_token_id=2))),
+    "Qwen3-MoE": (made.qwen2, "text", lambda n: t.Qwen3MoeForCausalLM(t.Qwen3MoeConfig(
+        vocab_size=n, **dict(LLAMA, num_hidden_layers=4), head_dim=16, moe_intermediate_size=24, num_experts=6, num_experts_per_tok=2,
+        norm_topk_prob=True, mlp_only_layers=[1], output_router_logits=True, router_aux_loss_coef=0.02, bos_token_id=0, eos_token_id=2))),
     "SmolLM3": (made.llama3, "text", lambda n: t.SmolLM3ForCausalLM(t.SmolLM3Config(
         vocab_size=n, **dict(LLAMA, num_hidden_layers=5), bos_token_id=0, eos_token_id=1))),
     "BERT": (bert(True, "BertTokenizer"), "vectors", lambda n: t.BertModel(t.BertConfig(vocab_size=n, **ENCODER))),
@@ -146,6 +149,9 @@ MODELS = {
         vocab_size=n, **dict(LLAMA, pad_token_id=0), bos_token_id=0, eos_token_id=2, tie_word_embeddings=True, **named(NAMES)))),
     "Qwen3, several labels": (made.qwen2, "several", lambda n: t.Qwen3ForSequenceClassification(t.Qwen3Config(
         vocab_size=n, **dict(LLAMA, pad_token_id=0), head_dim=16, bos_token_id=0, eos_token_id=2, **named(NAMES)))),
+    "Qwen3-MoE, classes": (made.qwen2, "classes", lambda n: t.Qwen3MoeForSequenceClassification(t.Qwen3MoeConfig(
+        vocab_size=n, **dict(LLAMA, pad_token_id=0), moe_intermediate_size=24, num_experts=6, num_experts_per_tok=2, bos_token_id=0, eos_token_id=2,
+        **named(NAMES)))),
     "Phi-3, classes": (made.llama3, "classes", lambda n: t.Phi3ForSequenceClassification(t.Phi3Config(
         vocab_size=n, **dict(LLAMA, pad_token_id=2), bos_token_id=0, eos_token_id=1, **named(NAMES)))),
     "BERT, several labels": (bert(True, "BertTokenizer"), "several", lambda n: t.BertForSequenceClassification(

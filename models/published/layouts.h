@@ -22,10 +22,9 @@ const Published& modernbert_hugging_face();
 // token embedding in both: another lm_head is an error. Without config.json heads are 64 wide, as in every
 // published size.
 const Published& gpt_hugging_face();
-// Llama, Mistral, Qwen2, Qwen3, SmolLM3, Phi-3, OLMo 2, Granite and Gemma 3 (models of text); which one is
-// written depends on what the layers have. Rotary scaling is none, dynamic, linear, llama3, yarn or (Phi-3)
-// longrope; others
-// are errors, as are biases and activations that the kind has not.
+// Llama, Mistral, Qwen2, Qwen3, Qwen3-MoE, SmolLM3, Phi-3, OLMo 2, Granite and Gemma 3 (models of text);
+// which one is written depends on what the layers have. Rotary scaling is none, dynamic, linear, llama3, yarn
+// or (Phi-3) longrope; others are errors, as are biases and activations that the kind has not.
 const Published& llama_hugging_face();
 // The same with a head that tells classes or a number of a text's end (score), or, where modules.json says so
 // or there is no head, as makers of vectors.

@@ -7,8 +7,9 @@
 namespace lpmm {
 namespace {
 
-constexpr std::string_view kLlamas = "llama mistral qwen2 qwen3 smollm3 phi3 olmo2 granite gemma3_text",
-                           kBerts = "bert roberta xlm-roberta camembert mpnet",
+constexpr std::string_view kLlamas =
+                               "llama mistral qwen2 qwen3 qwen3_moe smollm3 phi3 olmo2 granite gemma3_text",
+                           kExpertsType = "qwen3_moe", kBerts = "bert roberta xlm-roberta camembert mpnet",
                            kEncoders = "bert roberta xlm-roberta camembert mpnet distilbert",
                            kModern = "modernbert", kMarianType = "marian";
 
@@ -96,7 +97,7 @@ constexpr KeyRow kHuggingFaceKeys[] = {
     {"is_encoder_decoder", "", Use::kRead, "reads pairs"},
     {"is_decoder", "", Use::kRead, "must be false", "false"},
     {"add_cross_attention", "", Use::kRead, "must be false", "false"},
-    {"tie_word_embeddings", "llama mistral qwen2 qwen3 phi3 olmo2 granite", Use::kRead,
+    {"tie_word_embeddings", "llama mistral qwen2 qwen3 qwen3_moe phi3 olmo2 granite", Use::kRead,
      "output and embedding are one", "false"},
     {"tie_word_embeddings",
      "gemma3_text smollm3 gpt2 bert roberta xlm-roberta camembert mpnet distilbert modernbert marian",
@@ -117,7 +118,7 @@ constexpr KeyRow kHuggingFaceKeys[] = {
      "heads of keys; absent: as many as heads"},
     {"num_key_value_heads", "qwen2 qwen3", Use::kRead, "heads of keys", "32"},
     {"num_key_value_heads", "mistral", Use::kRead, "heads of keys", "8"},
-    {"num_key_value_heads", "smollm3 gemma3_text", Use::kRead, "heads of keys", "4"},
+    {"num_key_value_heads", "smollm3 gemma3_text qwen3_moe", Use::kRead, "heads of keys", "4"},
     {"head_dim", "qwen3", Use::kRead, "channels of a head", "128"},
     {"head_dim", "gemma3_text", Use::kRead, "channels of a head", "256"},
     {"head_dim", kLlamas, Use::kRead, "channels of a head; absent: channels / heads"},
@@ -135,11 +136,11 @@ constexpr KeyRow kHuggingFaceKeys[] = {
      "of layers without a window, and with one, since transformers 5"},
     {"hidden_act", kLlamas, Use::kRead, "activation", "\"silu\""},
     {"max_position_embeddings", kLlamas, Use::kRead, "positions"},
-    {"rms_norm_eps", "llama mistral qwen2 qwen3 smollm3 granite gemma3_text", Use::kRead, "of the norms",
-     "1e-6"},
+    {"rms_norm_eps", "llama mistral qwen2 qwen3 qwen3_moe smollm3 granite gemma3_text", Use::kRead,
+     "of the norms", "1e-6"},
     {"rms_norm_eps", "phi3 olmo2", Use::kRead, "of the norms", "1e-5"},
-    {"rope_theta", "llama mistral qwen2 qwen3 phi3 olmo2 granite", Use::kWritten, "base of rotary positions",
-     "10000.0"},
+    {"rope_theta", "llama mistral qwen2 qwen3 qwen3_moe phi3 olmo2 granite", Use::kWritten,
+     "base of rotary positions", "10000.0"},
     {"rope_theta", "smollm3", Use::kWritten, "base of rotary positions", "2000000.0"},
     {"rope_scaling", kLlamas, Use::kWritten, "scaling of rotary positions; counts before rope_parameters"},
     {"rope_parameters", kLlamas, Use::kWritten, "the same and its base, since transformers 5"},
@@ -175,6 +176,16 @@ constexpr KeyRow kHuggingFaceKeys[] = {
     {"layer_types", kLlamas, Use::kRead, "which layers have windows: none may"},
     {"no_rope_layers", "smollm3", Use::kRead, "layers without rotary positions"},
     {"no_rope_layer_interval", "smollm3", Use::kRead, "every how many layers", "4"},
+    {"num_experts", kExpertsType, Use::kWritten, "experts that a layer chooses among"},
+    {"num_local_experts", kExpertsType, Use::kWritten, "the same, since transformers 5"},
+    {"num_experts_per_tok", kExpertsType, Use::kRead, "experts that a position chooses", "8"},
+    {"moe_intermediate_size", kExpertsType, Use::kRead, "channels inside an expert", "768"},
+    {"norm_topk_prob", kExpertsType, Use::kRead, "weights of a position's experts sum to 1", "false"},
+    {"decoder_sparse_step", kExpertsType, Use::kRead, "every so many layers one has experts", "1"},
+    {"mlp_only_layers", kExpertsType, Use::kRead, "layers that have none"},
+    {"output_router_logits", kExpertsType, Use::kRead, "training has a loss that balances experts", "false"},
+    {"router_aux_loss_coef", kExpertsType, Use::kRead, "factor on that loss", "0.001"},
+    {"*shared_expert*", kExpertsType, Use::kRead, "must be absent, or 0"},
     // GPT-2.
     {"n_embd", "gpt2", Use::kRead, "channels"},
     {"n_layer", "gpt2", Use::kRead, "layers"},

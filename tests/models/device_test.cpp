@@ -239,6 +239,9 @@ constexpr const char* kGpt =
 constexpr const char* kLlama =
     "[model]\nname = \"llama\"\nlayers = 1\nheads = 2\nkv_heads = 1\nembedding = 32\nmlp_width = 48\n"
     "context = 24\nvocabulary = 256\n";
+constexpr const char* kExperts =
+    "qk_norm = true\nexperts = 5\nexperts_per_token = 2\nexpert_width = 24\nexperts_normed = true\n"
+    "balance_loss = 0.01\n";
 constexpr const char* kVit = "[model]\nname = \"vit\"\nlayers = 1\nheads = 2\nembedding = 32\npatch = 8\n";
 constexpr const char* kTranslator =
     "[model]\nname = \"transformer\"\nlayers = 1\ndecoder_layers = 1\nheads = 2\nembedding = 32\nmlp_width = "
@@ -258,7 +261,7 @@ void expect_same_losses(const RunConfig& config, const std::string& model) {
 TEST_F(Runs, OthersTrainTheSameOnTheDevice) {
   if (kSanitized) GTEST_SKIP() << kReleaseOnly;
   for (const std::string& model : {std::string(kGpt) + "stable_embedding = true\n", std::string(kBottlenecks),
-                                   std::string(kTranslator)}) {
+                                   std::string(kTranslator), std::string(kLlama) + kExperts}) {
     const RunConfig config = config_of(model, kAdamW, "lpmm-min", "cuda-emulated");
     expect_same_losses(config, model);
   }
@@ -347,9 +350,9 @@ TEST_F(Runs, GradientsThatWaitTrainAsThoseFoldedAtOnceDo) {
 // Weights that backward has not read yet would be the new ones already, if an op took them too early.
 TEST_F(Runs, GradientsAppliedAtOnceTrainAsFp32AccumulatorsDo) {
   const std::string gpt = kGpt, llama = kLlama;
-  for (const std::string& model :
-       {std::string(kMlp), std::string(kResNet), std::string(kBottlenecks), std::string(kVit), gpt,
-        gpt + "recompute = true\n", llama, llama + "tied = true\n", std::string(kTranslator)}) {
+  for (const std::string& model : {std::string(kMlp), std::string(kResNet), std::string(kBottlenecks),
+                                   std::string(kVit), gpt, gpt + "recompute = true\n", llama,
+                                   llama + "tied = true\n", llama + kExperts, std::string(kTranslator)}) {
     if (kSanitized && model != kMlp && model != gpt) continue;
     const auto losses = [&](Device& device, const char* preset, const std::string& accumulator) {
       return losses_on(device, config_of(model, kAdamW, preset, "cpu",

@@ -87,6 +87,7 @@ TEST(Families, LlamasAreOfThePublishedSize) {
                                     {"qwen2.5-1.5b", 1'543'714'304L},
                                     {"qwen2.5-3b", 3'085'938'688L},
                                     {"qwen2.5-7b", 7'615'616'512L},
+                                    {"qwen3-30b-a3b", 30'532'122'624L},
                                     {"tinyllama-1.1b", 1'100'048'384L},
                                     {"llama-3.2-1b", 1'235'814'400L},
                                     {"llama-2-7b", 6'738'415'616L},

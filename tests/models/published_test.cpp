@@ -51,7 +51,8 @@ class Fixture : public TemporaryFolderTest, public testing::WithParamInterface<c
 INSTANTIATE_TEST_SUITE_P(, Fixture,
                          testing::Values("llama_tiny", "qwen2_tiny", "qwen3_tiny", "smollm3_tiny",
                                          "mistral_tiny", "llama_biased_tiny", "phi3_tiny", "phi3_long_tiny",
-                                         "olmo2_tiny", "granite_tiny", "gemma3_tiny", "gpt2_wide_tiny"),
+                                         "olmo2_tiny", "granite_tiny", "gemma3_tiny", "gpt2_wide_tiny",
+                                         "qwen3_moe_tiny", "qwen3_moe_mixed_tiny"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(Fixture, LogitsAreThoseOfTheirLibrary) {
@@ -368,7 +369,8 @@ TEST_F(PublishedTest, WhatIsNoModelOfOursIsNamed) {
   expect_said(
       changed("llama_tiny", "model_type", "yolos"),
       ": is a yolos of transformers, which cannot be imported; there are resnet (torchvision), vit (timm), "
-      "gpt2, gemma3_text, granite, llama, mistral, olmo2, phi3, qwen2, qwen3, smollm3, bert, camembert, "
+      "gpt2, gemma3_text, granite, llama, mistral, olmo2, phi3, qwen2, qwen3, qwen3_moe, smollm3, bert, "
+      "camembert, "
       "distilbert, "
       "mpnet, roberta, xlm-roberta, modernbert, marian (transformers)");
   for (const auto& [type, why] :

@@ -9,6 +9,7 @@
 
 #include "lpmm/base/error.h"
 #include "models/families.h"
+#include "models/llama_experts.h"
 #include "models/published/facts.h"
 #include "models/published/folder.h"
 #include "models/published/published.h"
@@ -16,6 +17,7 @@
 #include "models/published/table.h"
 #include "models/published/text/gemma3.h"
 #include "models/published/text/llama_rotary.h"
+#include "models/published/text/qwen3_moe.h"
 
 namespace lpmm {
 namespace {
@@ -45,9 +47,10 @@ struct Kind {
 constexpr Kind kLlama{"llama", "Llama", true, true}, kQwen2{"qwen2", "Qwen2"}, kQwen3{"qwen3", "Qwen3", true},
     kSmol{"smollm3", "SmolLM3", true, true, 128004}, kMistral{"mistral", "Mistral"},
     kPhi3{"phi3", "Phi3", false, false, 32000}, kOlmo2{"olmo2", "Olmo2", true, false, 1},
-    kGranite{"granite", "Granite", true, true}, kGemma3{"gemma3_text", "Gemma3", true, false, 0};
-constexpr const Kind* kKinds[] = {&kLlama, &kQwen2, &kQwen3,   &kSmol,  &kMistral,
-                                  &kPhi3,  &kOlmo2, &kGranite, &kGemma3};
+    kGranite{"granite", "Granite", true, true}, kGemma3{"gemma3_text", "Gemma3", true, false, 0},
+    kQwen3Moe{"qwen3_moe", "Qwen3Moe", true};
+constexpr const Kind* kKinds[] = {&kLlama, &kQwen2, &kQwen3,   &kSmol,   &kMistral,
+                                  &kPhi3,  &kOlmo2, &kGranite, &kGemma3, &kQwen3Moe};
 constexpr std::string_view kRopeLayers = "no_rope_layers", kEvery = "no_rope_layer_interval";
 constexpr std::string_view kWindow = "sliding_window", kGeglu = "gelu_pytorch_tanh";
 std::string_view activation_of(const Kind& kind) {
@@ -112,12 +115,13 @@ void read_kind(const PublishedConfig& config, const Kind& kind, ModelConfig& mod
   model.set("mlp_bias", kind.mlp_bias && config.flag(kMlpBias, false));
   if (!kind.attention_bias) config.expect(kAttentionBias, {false, nullptr});
   if (!kind.mlp_bias) config.expect(kMlpBias, {false, nullptr});
-  model.set("qk_norm", &kind == &kQwen3);
+  model.set("qk_norm", &kind == &kQwen3 || &kind == &kQwen3Moe);
   model.set("joined", &kind == &kPhi3);
   model.set("norms_after", &kind == &kOlmo2);
   model.set("window", window_of(config, kind));
   if (&kind == &kSmol) read_nope(config, model);
   if (&kind == &kGemma3) read_gemma(config, model);
+  if (&kind == &kQwen3Moe) read_experts(config, model);
   if (&kind != &kGranite) return;
   for (const Factor& factor : kFactors) model.set(factor.ours, config.positive(factor.theirs, 1));
   if (model.has(kOurLogits)) model.set(kOurLogits, 1 / config.positive(kLogits, 1));
@@ -181,11 +185,14 @@ ModelConfig read_llama_sentences(const std::string& path) {
 }
 
 void load_llama_sentences(const std::string& path, ModelMemory& memory) {
-  load_published(PublishedTensors(path), kSentenceLayout, memory);
+  const PublishedTensors tensors(path);
+  refuse_joined_experts(tensors);
+  load_published(tensors, kSentenceLayout, memory);
 }
 
 void load_llama(const std::string& path, ModelMemory& memory) {
   const PublishedTensors tensors(path);
+  refuse_joined_experts(tensors);
   const bool is_tied = memory.find("lm_head.weight") < 0;
   if (is_tied) check_tied(tensors, "lm_head.weight", "model.embed_tokens.weight", kLayout);
   load_published(tensors, kLayout, memory);
@@ -194,6 +201,7 @@ void load_llama(const std::string& path, ModelMemory& memory) {
 // The kind to export a model as, from what its layers have; `came_as`: the model_type that it came with.
 const Kind& kind_for(const ModelConfig& m, std::string_view came_as) {
   if (m.flag("norms_around")) return kGemma3;
+  if (m.integer(kExperts) > 0) return kQwen3Moe;
   const bool is_scaled = m.number("embedding_scale") != 1 || m.number("residual_scale") != 1 ||
                          m.number("attention_scale") != 0 || (m.has(kOurLogits) && m.number(kOurLogits) != 1);
   if (is_scaled) return kGranite;
@@ -218,6 +226,7 @@ void add_kind(const ModelConfig& m, const Kind& kind, Json& written) {
   const int window = m.integer("window");
   if (window > 0 || &kind == &kMistral) written[kWindow] = window > 0 ? Json(window) : Json();
   if (&kind == &kGemma3) add_gemma(m, written);
+  if (&kind == &kQwen3Moe) add_experts(m, written);
   if (&kind != &kGranite) return;
   for (const Factor& factor : kFactors) written[factor.theirs] = m.number(factor.ours);
   if (m.has(kOurLogits)) written[kLogits] = 1 / m.number(kOurLogits);
@@ -293,7 +302,7 @@ void save_llama_sentences(const WeightSource& weights, const ModelConfig& config
 const Published& llama_hugging_face() {
   static constexpr Published kPublished{
       .by = "transformers",
-      .kinds = "gemma3_text, granite, llama, mistral, olmo2, phi3, qwen2, qwen3, smollm3",
+      .kinds = "gemma3_text, granite, llama, mistral, olmo2, phi3, qwen2, qwen3, qwen3_moe, smollm3",
       .tokenizer = {},
       .is_at = is_llama,
       .read = read_llama,
