@@ -261,8 +261,8 @@ struct SumRowsArgs {
 };
 
 // ---- experts ---------------------------------------------------------------------------------------------
-// Each row chooses the `chosen` most probable of the experts, of equal ones the first (Shazeer et al. 2017).
-// In order, the choices of the first expert come by row, then those of the second, and so on.
+// Each row chooses the `chosen` most probable experts, of equal ones the first (Shazeer et al. 2017). In
+// order: the choices of the first expert by row, then those of the second, and so on.
 struct ChoiceShape {
   std::int64_t rows = 0;
   int experts = 0, chosen = 0;  // chosen <= experts
@@ -313,9 +313,8 @@ struct WeighRowsArgs {
   const void* other = nullptr;
   float* dots = nullptr;  // null: they are not wanted
 };
-// The loss that balances experts (Fedus et al. 2021): factor * experts * the sum over experts of the share of
-// choices and the mean probability, both over `rows`. `sums`: of choices of each expert, then of its
-// probabilities.
+// The loss that balances experts (Fedus et al. 2021): factor * experts * the sum over experts of the share
+// of choices and the mean probability, both over `rows`. `sums`: choices of each, then probabilities.
 struct BalanceArgs {
   ChoiceShape shape;  // of one layer
   Choices choices;
@@ -326,8 +325,7 @@ struct BalanceArgs {
   float* probability_gradient = nullptr;  // of the backward pass
   bool accumulate = false;
   LPMM_HD double slope(double choices_of_expert) const {
-    const auto n = static_cast<double>(rows);
-    return factor * shape.experts * choices_of_expert / (n * n);
+    return factor * shape.experts * choices_of_expert / static_cast<double>(rows) / static_cast<double>(rows);
   }
 };
 

@@ -62,8 +62,8 @@ void check_trained(const Setup& setup, const Model& model);
 
 // Throws UsageError where so many ranks cannot share the run.
 void check_ranks(const RunConfig& config, int ranks);
-// Throws UsageError on a rank whose program, configuration or data is another than that of the first. All call
-// it.
+// Throws UsageError on a rank whose program, configuration or data is another than that of the first. All
+// call it.
 void check_agreement(const Setup& setup, Ranks& ranks);
 // The threads of each of so many ranks that share those of the run, or of a host; 0: all processors.
 int threads_of(const RunConfig& config, int ranks);
