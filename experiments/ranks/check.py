@@ -213,7 +213,7 @@ class Checks:
             took = time.monotonic() - began
             said = "\n".join(own_lines(process.communicate()[1].strip()))
             orphans = orphans_of(ranks)
-            self.say("a rank that stands still", "has not been heard of for 2 s" in said and took < timeout + 3 and
+            self.say("a rank that stands still", "has not been heard of for 2 s" in said and said.count("\n") == 0 and took < timeout + 3 and
                      orphans == 0, f"{took:.1f} s, {orphans} orphans; \"{said}\"")
 
 

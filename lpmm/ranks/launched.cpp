@@ -151,11 +151,6 @@ bool have_all_done(std::span<const Slate> slates) {
   return std::ranges::all_of(slates, [](const Slate& s) { return s.ending == Ending::kDone; });
 }
 
-bool is_first_heard(std::span<const Slate> slates, int rank) {
-  const auto first = std::ranges::find_if(slates, [](const Slate& s) { return s.ending != Ending::kNone; });
-  return first - slates.begin() == rank;
-}
-
 class Launched {
  public:
   using Explained = std::function<std::string(const std::string&)>;
@@ -233,9 +228,15 @@ class Launched {
     end_without_libraries();
     if (have_all_done(slates)) return own.result;
     tell_nothing(false);
-    if (is_first_heard(slates, ranks.rank())) speak(slates);
+    if (is_to_speak(slates)) speak(slates);
     give_way();
     return exit_code_of(slates);
+  }
+
+  // The first one that is heard of; one that was lost and goes on leaves it to those that have lost it.
+  bool is_to_speak(std::span<const Slate> slates) const {
+    const auto heard = std::ranges::find_if(slates, [](const Slate& s) { return s.ending != Ending::kNone; });
+    return heard - slates.begin() == transport_->rank() && !transport_->stood_still();
   }
 
   void speak(std::span<const Slate> slates) const {
@@ -248,7 +249,7 @@ class Launched {
 
   // On the transport's thread: the main one does not listen.
   void abandon(std::span<const Slate> slates) {
-    if (is_first_heard(slates, transport_->rank())) {
+    if (is_to_speak(slates)) {
       tell_nothing(false);
       try {
         speak(slates);

@@ -87,10 +87,11 @@ bool Transport::open_wire() {
     error = std::current_exception();
   }
   const std::scoped_lock lock(mutex_);
-  error_ = error;
+  const bool is_open = error == nullptr;
+  error_ = std::move(error);
   is_open_ = true;
   changed_.notify_all();
-  return error == nullptr;
+  return is_open;
 }
 
 void Transport::run() {
@@ -108,9 +109,9 @@ void Transport::run() {
       abandon_where_unheard();
       continue;
     }
-    const std::exception_ptr error = work_on(*job);
+    std::exception_ptr error = work_on(*job);
     const std::scoped_lock lock(mutex_);
-    error_ = error;
+    error_ = std::move(error);  // the caller's alone
     job_ = nullptr;
     changed_.notify_all();
   }
@@ -224,6 +225,10 @@ std::int64_t Transport::swap(std::span<const std::span<const std::byte>> send,
 void Transport::watch() {
   const auto now = Clock::now();
   if (now - watched_at_ < kWatchEvery) return;
+  const bool is_first_time = watched_at_ == Clock::time_point();
+  if (!is_first_time && std::chrono::duration<double>(now - watched_at_).count() > timeout_) {
+    stood_still_ = true;
+  }
   watched_at_ = now;
   if (InterruptGuard::asked()) asked_at_ = std::min(asked_at_, now);
   try {

@@ -42,6 +42,8 @@ class Transport {
   int rank() const { return rank_; }
   int size() const { return size_; }
   bool is_stuck() const { return is_stuck_; }
+  // This process was stopped for longer than the timeout, so that the others have lost it.
+  bool stood_still() const { return stood_still_; }
   void set_timeout(double seconds) { timeout_ = seconds; }
 
   // What is known of all ranks; from now on those of this host are watched. Where the caller does not come
@@ -93,7 +95,7 @@ class Transport {
   std::shared_ptr<const Job> job_;
   std::exception_ptr error_;
   bool is_open_ = false, ends_ = false;
-  std::atomic<bool> is_stuck_ = false;
+  std::atomic<bool> is_stuck_ = false, stood_still_ = false;
   std::atomic<Clock::rep> heard_ = 0;  // when bytes moved last, of the job
   // The thread's.
   std::unique_ptr<Wire> wire_;
