@@ -266,8 +266,12 @@ std::vector<std::string> split_columns(std::string_view columns) {
   std::vector<std::string> names;
   for (std::size_t at = 0; at <= columns.size();) {
     const std::size_t end = std::min(columns.find(',', at), columns.size());
-    names.emplace_back(columns.substr(at, end - at));
+    std::string& name = names.emplace_back(columns.substr(at, end - at));
+    name.erase(0, name.find_first_not_of(' '));
+    name.erase(name.find_last_not_of(' ') + 1);
     at = end + 1;
+    if (std::ranges::count(names, name) > 1 && !name.empty())
+      throw UsageError(fmt::format("data.columns = \"{}\": {} is named twice", columns, name));
   }
   return names;
 }

@@ -35,7 +35,8 @@ struct Table {
 // The endings of tables' names, in the order in which they are looked for.
 inline constexpr std::string_view kTableEndings[] = {".tsv", ".csv", ".jsonl", ".json"};
 
-// The names that data.columns holds, with commas between: those of "FILE,LABEL".
+// The names that data.columns holds, with commas between: those of "FILE,LABEL". Throws UsageError for one
+// that comes twice.
 std::vector<std::string> split_columns(std::string_view columns);
 
 // Classes by their names, each once; numbered ones, names that end with a number and are alike before it, by

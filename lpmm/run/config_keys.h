@@ -126,8 +126,8 @@ void visit_preferences(Visitor& v, Keys& keys) {
   v.number("beta", keys.beta, 1e-6, 1e6,
            "preferences: factor of the margin of a pair, of how much more probable than before training the "
            "chosen answer became than the rejected one; more stays nearer to the model that it starts from");
-  v.number("label_smoothing", keys.smoothing, 0, 0.5,
-           "preferences: share of the pairs that are taken to prefer the other answer");
+  v.number("label_smoothing", keys.smoothing, 0, 1,
+           "preferences: share of the pairs that are taken to prefer the other answer, less than a half");
   v.choice("log_probability", keys.is_mean, Choices<bool>{{"sum", false}, {"mean", true}},
            "preferences: of an answer, the sum of its tokens' or their mean, which wants a beta of about 2");
 }

@@ -71,11 +71,7 @@ void name_answer(const Table& table, const std::string& name, SentenceColumns& o
 }
 
 SentenceColumns named_columns(const Table& table, const std::string& columns) {
-  std::vector<std::string> names = split_columns(columns);
-  for (std::string& name : names) {
-    name.erase(0, name.find_first_not_of(' '));
-    name.erase(name.find_last_not_of(' ') + 1);
-  }
+  const std::vector<std::string> names = split_columns(columns);
   if (names.size() != 2 && names.size() != 3) {
     throw UsageError(fmt::format(
         "data.columns = \"{}\": two names are expected, of the text and of its label, or three for pairs",

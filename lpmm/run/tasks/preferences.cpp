@@ -21,7 +21,14 @@ namespace {
 
 constexpr int kPair = 2;  // documents that stay together
 
-void check_keys(const ConversationKeys& keys) {
+void check_keys(const ConversationKeys& keys, const PreferenceLoss& loss) {
+  if (loss.smoothing >= 0.5) {
+    throw UsageError(
+        fmt::format("data.label_smoothing = {}: from a half on no answer is preferred, or the rejected one "
+                    "is, and the model "
+                    "would learn nothing or the opposite; take less than 0.5",
+                    loss.smoothing));
+  }
   if (keys.loss != kLossAnswers) {
     throw UsageError(fmt::format(
         "data.loss = {}: of pairs of answers only the answers are learnt; leave it out, or set \"{}\"",
@@ -42,8 +49,8 @@ class PreferenceTask : public Task {
  public:
   void open(RunConfig& config, std::unique_ptr<Tokenizer> own, const ProgressCall& progress) override {
     const ConversationKeys& keys = config.data.conversations;
-    check_keys(keys);
     loss_ = config.data.preferences;
+    check_keys(keys, loss_);
     RowFiles files = open_row_files(config, std::move(own));
     tokenizer_ = std::move(files.tokenizer);
     const TextOptions& text = config.data.text;

@@ -204,6 +204,10 @@ TEST_F(PreferenceRun, RefusesKeysThatWouldDoNothing) {
   EXPECT_NE(refusal({"data.path=''"}).find("data.path"), std::string::npos);
   EXPECT_NE(refusal({"data.set=conversations", "data.beta=0.2"}).find("are for data.set = preferences"),
             std::string::npos);
+  for (const char* half : {"data.label_smoothing=0.5", "data.label_smoothing=0.7"})
+    EXPECT_NE(refusal({half}).find("no answer is preferred"), std::string::npos) << refusal({half});
+  EXPECT_NE(refusal({"data.columns='prompt,chosen,chosen'"}).find("chosen is named twice"),
+            std::string::npos);
   EXPECT_THROW(config({"data.beta=0"}), UsageError);
   EXPECT_THROW(config({"data.log_probability=median"}), UsageError);
 }
