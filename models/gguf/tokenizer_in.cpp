@@ -33,6 +33,12 @@ class TokenKeys {
       throw refusal("has other numbers of tokens and of their types");
     if (!scores_.empty() && scores_.size() != tokens_.size())
       throw refusal("has other numbers of tokens and of their scores");
+    for (const Json& type : types_) {
+      if (type < int{kNormalToken} || type > int{kByteToken}) {
+        throw refusal(fmt::format("tokenizer.ggml.token_type has {}, expected {} to {}", type.dump(),
+                                  int{kNormalToken}, int{kByteToken}));
+      }
+    }
     if (!std::ranges::all_of(scores_, [](const Json& one) { return std::isfinite(one.get<double>()); }))
       throw refusal("has scores of tokens that are no numbers");
   }
@@ -41,24 +47,40 @@ class TokenKeys {
   std::int64_t type(std::size_t id) const {
     return types_.empty() ? std::int64_t{kNormalToken} : types_[id].get<std::int64_t>();
   }
+  // Unused tokens behind all others fill up the rows of the matrix; those before keep their places.
+  std::size_t used() const {
+    std::size_t end = count();
+    const auto is_named = [&](std::size_t id) {
+      return std::ranges::any_of(kSpecial, [&](const char* name) { return special(name) == id; });
+    };
+    while (end > 0 && type(end - 1) == kUnusedToken && !is_named(end - 1)) --end;
+    return end;
+  }
   float score(std::size_t id) const { return scores_.empty() ? 0 : scores_[id].get<float>(); }
   bool has_scores() const { return !scores_.empty(); }
   const Json* find(const std::string& name) const {
     const auto at = file_.keys().find("tokenizer." + name);
     return at == file_.keys().end() ? nullptr : &*at;
   }
-  std::string text(const std::string& name) const {
+  const Json* find_of(const std::string& name, bool (Json::*is)() const noexcept, const char* what) const {
     const Json* value = find(name);
-    return value != nullptr && value->is_string() ? value->get<std::string>() : "";
+    if (value == nullptr || (value->*is)()) return value;
+    throw refusal(fmt::format(
+        "tokenizer.{} is {}, expected {}", name,
+        printable(value->dump(-1, ' ', false, Json::error_handler_t::replace)).substr(0, 80), what));
+  }
+  std::string text(const std::string& name) const {
+    const Json* value = find_of(name, &Json::is_string, "a text");
+    return value == nullptr ? "" : value->get<std::string>();
   }
   bool flag(const std::string& name, bool otherwise) const {
-    const Json* value = find("ggml." + name);
-    return value != nullptr && value->is_boolean() ? value->get<bool>() : otherwise;
+    const Json* value = find_of("ggml." + name, &Json::is_boolean, "true or false");
+    return value == nullptr ? otherwise : value->get<bool>();
   }
-  // The id of a special token; nothing where there is none.
+  // The id of a special token; nothing where there is none, which a number that is no token's says too.
   std::optional<std::size_t> special(const std::string& name) const {
-    const Json* value = find(fmt::format("ggml.{}_token_id", name));
-    if (value == nullptr || !value->is_number_unsigned() || value->get<std::uint64_t>() >= count()) return {};
+    const Json* value = find_of(fmt::format("ggml.{}_token_id", name), &Json::is_number_integer, "a number");
+    if (value == nullptr || *value < 0 || *value >= count()) return {};
     return value->get<std::size_t>();
   }
   Json list(const std::string& name, bool must_be, bool (Json::*is)() const noexcept) const {
@@ -132,13 +154,14 @@ Json bpe_model(Json unknown, bool has_bytes, bool whole_words, Json vocabulary, 
 
 // Byte-level BPE.
 Json bytes_document(const TokenKeys& keys, const GgufSplit& split) {
+  const std::size_t used = keys.used();
   Json vocabulary = Json::object(), added = Json::array();
   Json::object_t& entries = vocabulary.get_ref<Json::object_t&>();
-  for (std::size_t id = 0; id < keys.count(); ++id) {
+  for (std::size_t id = 0; id < used; ++id) {
     const std::string token = keys.token(id);
     const std::int64_t type = keys.type(id);
-    if (type == kUnusedToken) continue;  // fills up the rows of the matrix
-    const bool is_added = type == kControlToken || type == kUserToken;
+    const bool is_added =
+        type == kControlToken || type == kUserToken || (type == kUnusedToken && !unspelled_bytes(token));
     if (is_added) added.push_back(added_token(id, token, type == kControlToken));
     // At the end, without a search for the name: there are many, and load_tokenizer() looks for doubles.
     if (!is_added || unspelled_bytes(token)) entries.emplace_back(token, id);
@@ -184,19 +207,20 @@ Json merges_of_pieces(const TokenKeys& keys, const std::vector<std::size_t>& pie
 Json pieces_document(const TokenKeys& keys) {
   constexpr std::string_view kSpace = "\u2581";
   const auto unknown = keys.special("unknown");
+  const std::size_t used = keys.used();
   Json vocabulary = Json::object(), added = Json::array(), unknown_name;
   Json::object_t& entries = vocabulary.get_ref<Json::object_t&>();
   std::vector<std::size_t> pieces;
   bool has_bytes = false;
-  for (std::size_t id = 0; id < keys.count(); ++id) {
+  for (std::size_t id = 0; id < used; ++id) {
     const std::string token = keys.token(id);
     // Some files, Gemma's among them, name the unknown token and call it a control token.
     const std::int64_t type = unknown && id == *unknown ? std::int64_t{kUnknownToken} : keys.type(id);
-    if (type == kUnusedToken || token.empty()) continue;
+    if (token.empty()) continue;
     if (type == kUnknownToken) unknown_name = token;
     has_bytes |= type == kByteToken;
     if (type == kNormalToken || type == kUserToken) pieces.push_back(id);
-    if (type != kNormalToken && type != kByteToken)
+    if (type != kNormalToken && type != kByteToken && type != kUnusedToken)
       added.push_back(added_token(id, token, type != kUserToken));
     entries.emplace_back(token, id);
   }
@@ -217,6 +241,28 @@ Json pieces_document(const TokenKeys& keys) {
                 merges_of_pieces(keys, pieces)));
 }
 
+// What stands in the way of a tokenizer of a GGUF.
+struct NoTokenizer {
+  std::string why;
+};
+
+Json document_of(const TokenKeys& keys) {
+  const std::string model = keys.text("ggml.model"), pre = keys.text("ggml.pre");
+  if (model == "llama" && keys.has_scores()) return pieces_document(keys);
+  if (model != "gpt2") {
+    throw NoTokenizer{
+        fmt::format("its tokenizer is of the kind \"{}\", which is not read from a GGUF: give the model's "
+                    "own with --vocab",
+                    printable(model))};
+  }
+  if (const GgufSplit* split = find_split(pre.empty() ? "gpt-2" : pre); split != nullptr)
+    return bytes_document(keys, *split);
+  throw NoTokenizer{
+      fmt::format("its tokenizer splits words as \"{}\" does, which is not here: give the model's own "
+                  "tokenizer.json with --vocab",
+                  printable(pre))};
+}
+
 }  // namespace
 
 std::string unpack_tokenizer(const GgufFile& file, const std::string& folder, Json& config) {
@@ -225,7 +271,6 @@ std::string unpack_tokenizer(const GgufFile& file, const std::string& folder, Js
   if (const auto none = file.keys().find("tokenizer.ggml.tokens"); none == file.keys().end())
     return "it has no tokenizer";
   const TokenKeys keys(file);
-  const std::string model = keys.text("ggml.model"), pre = keys.text("ggml.pre");
   Json settings = {{"clean_up_tokenization_spaces", false}};
   for (std::size_t i = 0; i < std::size(kSpecial); ++i) {
     const auto id = keys.special(kSpecial[i]);
@@ -236,21 +281,10 @@ std::string unpack_tokenizer(const GgufFile& file, const std::string& folder, Js
   if (const std::string template_text = keys.text("chat_template"); !template_text.empty())
     write_text(at("chat_template.jinja"), template_text);
   Json document;
-  if (model == "gpt2") {
-    const GgufSplit* split = find_split(pre.empty() ? "gpt-2" : pre);
-    if (split == nullptr)
-      return fmt::format(
-          "its tokenizer splits words as \"{}\" does, which is not here: give the model's own "
-          "tokenizer.json with --vocab",
-          printable(pre));
-    document = bytes_document(keys, *split);
-  } else if (model == "llama" && keys.has_scores()) {
-    document = pieces_document(keys);
-  } else {
-    return fmt::format(
-        "its tokenizer is of the kind \"{}\", which is not read from a GGUF: give the model's own "
-        "with --vocab",
-        printable(model));
+  try {
+    document = document_of(keys);
+  } catch (const NoTokenizer& none) {
+    return none.why;
   }
   settings["tokenizer_class"] = "PreTrainedTokenizerFast";
   write_text(at(kTokenizerJson), document.dump());

@@ -100,7 +100,8 @@ class GgufModelTest : public TemporaryFolderTest, public testing::WithParamInter
 };
 INSTANTIATE_TEST_SUITE_P(, GgufModelTest,
                          testing::Values("llama_tiny", "qwen2_tiny", "qwen3_tiny", "llama_biased_tiny",
-                                         "phi3_tiny", "olmo2_tiny", "granite_tiny", "gemma3_tiny"),
+                                         "phi3_tiny", "phi3_long_tiny", "olmo2_tiny", "granite_tiny",
+                                         "gemma3_tiny"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(GgufModelTest, EveryTensorComesBack) {
@@ -344,6 +345,47 @@ TEST_F(GgufTest, ScoresThatAreNoNumbersAndTooManyMergesAreRefused) {
   keys["tokenizer.ggml.tokens"] = tokens;
   keys["tokenizer.ggml.scores"] = scores;
   EXPECT_NE(said_of().find("too many ways"), std::string::npos);
+}
+
+TEST_F(GgufTest, KeysOfAnotherKindAreNamed) {
+  const Json right = {{"general.architecture", "llama"},
+                      {"tokenizer.ggml.model", "llama"},
+                      {"tokenizer.ggml.tokens", {"<unk>", "<s>", "a"}},
+                      {"tokenizer.ggml.scores", {0.0, 0.0, -1.0}},
+                      {"tokenizer.ggml.token_type", {2, 3, 1}},
+                      {"tokenizer.ggml.bos_token_id", 1}};
+  Json keys = right, config;
+  const auto unpacked = [&] {
+    write_gguf(path("t.gguf"), keys, {});
+    fs::create_directories(path("back"));
+    config = Json::object();
+    return unpack_tokenizer(GgufFile(path("t.gguf")), path("back"), config);
+  };
+  EXPECT_EQ(unpacked(), "");
+  for (const auto& [key, value, why] : {std::tuple{"bos_token_id", Json("1"), "is \"1\", expected a number"},
+                                        {"eos_token_id", Json(true), "is true, expected a number"},
+                                        {"token_type", Json({2, 3, 7}), "has 7, expected 1 to 6"},
+                                        {"token_type", Json({2, 3, 0}), "has 0, expected 1 to 6"},
+                                        {"add_bos_token", Json(1), "is 1, expected true or false"},
+                                        {"add_space_prefix", Json("no"), "is \"no\", expected true or false"},
+                                        {"model", Json(5), "is 5, expected a text"}}) {
+    keys = right;
+    const std::string name = fmt::format("tokenizer.ggml.{}", key);
+    keys[name] = value;
+    EXPECT_NE(said(unpacked).find(fmt::format("{} {}", name, why)), std::string::npos) << said(unpacked);
+  }
+  // An unused token keeps its place, whether another is behind it or it stands before texts.
+  keys = right;
+  for (const int begin : {1, 2}) {
+    keys["tokenizer.ggml.token_type"] = {2, begin == 1 ? 5 : 1, begin == 1 ? 1 : 5};
+    keys["tokenizer.ggml.bos_token_id"] = begin;
+    for (const bool adds : {true, false}) {
+      keys["tokenizer.ggml.add_bos_token"] = adds;
+      EXPECT_EQ(unpacked(), "");
+      const std::vector<std::int32_t> before = load_tokenizer(path("back"))->before_text();
+      EXPECT_EQ(before, adds ? std::vector<std::int32_t>{begin} : std::vector<std::int32_t>());
+    }
+  }
 }
 
 TEST_F(GgufTest, ASentencePieceModelGivesTheSameIds) {
