@@ -82,7 +82,7 @@ std::vector<std::string> files_at(const std::string& path) {
   return paths;
 }
 
-// Their texts; of several the empty ones are left out.
+// The texts that are not empty.
 std::vector<std::string> texts_at(const std::string& path) {
   const std::vector<std::string> files = files_at(path);
   std::vector<std::string> texts;
@@ -90,9 +90,9 @@ std::vector<std::string> texts_at(const std::string& path) {
   for (const std::string& file : files) {
     texts.push_back(read_text(file, room));
     room -= texts.back().size();
-    if (texts.back().empty() && files.size() > 1) texts.pop_back();
+    if (texts.back().empty()) texts.pop_back();
   }
-  if (texts.empty()) throw RunError(fmt::format("{}: its .txt and .md files are empty", path));
+  if (texts.empty()) throw UsageError(fmt::format("{}: {}", path, kEmptyText));
   return texts;
 }
 

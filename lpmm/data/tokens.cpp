@@ -128,7 +128,7 @@ void TokenWriter::keep() {
 
 std::int64_t write_tokens(const std::string& path, const Tokenizer& tokenizer, std::string_view text,
                           const ProgressCall& progress) {
-  if (text.empty()) throw UsageError("is empty: there is no text to encode");
+  if (text.empty()) throw UsageError(kEmptyText);
   remove_leftovers(std::filesystem::path(path).parent_path().string());
   TokenWriter writer(path, tokenizer);
   writer.add(text, progress);

@@ -20,6 +20,8 @@
 
 namespace lpmm {
 
+inline constexpr const char* kEmptyText = "is empty: there is no text to encode";
+
 // A new token file, made piece by piece, or one that is replaced as a whole. Throws RunError where it cannot
 // be written, UsageError where `path` is no ordinary file.
 class TokenWriter {

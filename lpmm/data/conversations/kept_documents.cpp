@@ -22,6 +22,8 @@ namespace {
 constexpr std::string_view kMagic = "lpmmdoc\n";
 constexpr std::uint32_t kVersion = 1, kLongestDescription = 1 << 24;
 constexpr std::uint64_t kAlignment = 64, kMostOfAll = std::uint64_t{1} << 60;
+// Ids of more bytes are not compared with their checksum at each start, only when they are written.
+constexpr std::uint64_t kMostCompared = std::uint64_t{64} << 20;
 
 struct Header {
   char magic[8] = {};
@@ -213,7 +215,8 @@ PackedArrays part_of(PackedArrays shared, const Json& said, Sections& sections) 
 }
 
 // Nothing: it was made of something else.
-std::optional<PackedParts> open(const std::string& path, const DocumentsToKeep& what) {
+std::optional<PackedParts> open(const std::string& path, const DocumentsToKeep& what,
+                                std::uint64_t most_compared) {
   const auto file = std::make_shared<const MappedFile>(path);
   Header header;
   const std::span<const std::byte> all = file->bytes();
@@ -238,10 +241,22 @@ std::optional<PackedParts> open(const std::string& path, const DocumentsToKeep& 
                      test = part_of(shared, said.at("test"), sections);
   if (!sections.is_end()) throw RunError("is longer than it says: it is damaged");
   PackedParts parts;
+  parts.file_checksum = static_cast<std::uint32_t>(count_in(said, "crc32"));
+  const auto ids = std::as_bytes(shared.ids);
+  if (ids.size() <= most_compared && crc32(ids) != parts.file_checksum)
+    throw RunError("holds other tokens than were written: it is damaged");
   parts.train = PackedDocuments(train, what.length), parts.test = PackedDocuments(test, what.length);
   parts.length = what.length, parts.too_long = what.too_long;
-  parts.file_checksum = static_cast<std::uint32_t>(count_in(said, "crc32"));
   return parts;
+}
+
+std::optional<PackedParts> open_whole(const std::string& path, const DocumentsToKeep& what,
+                                      std::uint64_t most_compared) {
+  try {
+    return open(path, what, most_compared);
+  } catch (const std::exception& e) {
+    throw RunError(fmt::format("{}: {}", path, error_text(e)));
+  }
 }
 
 }  // namespace
@@ -252,17 +267,13 @@ PackedParts kept_documents(const DocumentsToKeep& what) {
   const auto is_there = [&] {
     std::error_code error;
     if (!std::filesystem::exists(path, error)) return false;
-    try {
-      found = open(path, what);
-    } catch (const std::exception& e) {
-      tell(fmt::format("{}: {}; it is made again\n", path, error_text(e)));
-    }
+    found = open_whole(path, what, kMostCompared);
     return found.has_value();
   };
   make_once(path, is_there, [&] {
     make(path, what);
+    found = open_whole(path, what, kMostOfAll);
     tell(fmt::format("tokens are kept in {}\n", path));
-    found = open(path, what);
   });
   return *std::move(found);
 }

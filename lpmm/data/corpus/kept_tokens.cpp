@@ -12,20 +12,13 @@
 #include "lpmm/data/tokens.h"
 #include "lpmm/files/files.h"
 #include "lpmm/files/mapped_file.h"
-#include "lpmm/version.h"
 
 namespace lpmm {
 namespace {
 
 bool holds(const std::string& path, const std::string& key) {
   std::error_code error;
-  if (!std::filesystem::exists(path, error)) return false;
-  try {
-    return TokenFile(path).description().value(kMadeOf, "") == key;
-  } catch (const RunError& e) {
-    tell(fmt::format("{}; it is made again\n", e.what()));
-    return false;
-  }
+  return std::filesystem::exists(path, error) && TokenFile(path).description().value(kMadeOf, "") == key;
 }
 
 void make(const std::string& path, std::span<const std::string> files, const Tokenizer& tokenizer,
@@ -34,6 +27,8 @@ void make(const std::string& path, std::span<const std::string> files, const Tok
   std::int64_t all = 0, done = 0;
   for (const std::string& file : files) all += static_cast<std::int64_t>(std::filesystem::file_size(file));
   const auto ends = tokenizer.end_of_text();
+  const auto texts =
+      std::ranges::count_if(files, [](const auto& f) { return std::filesystem::file_size(f) > 0; });
   for (const std::string& file : files) {
     const MappedFile map(file);
     const std::string_view text(reinterpret_cast<const char*>(map.bytes().data()), map.bytes().size());
@@ -45,9 +40,9 @@ void make(const std::string& path, std::span<const std::string> files, const Tok
       if (progress) progress(done + bytes, all);
     });
     done += std::ssize(text);
-    if (files.size() > 1 && ends) writer.add(*ends);
+    if (texts > 1 && ends) writer.add(*ends);
   }
-  if (writer.count() == 0) throw UsageError("is empty: there is no text to encode");
+  if (writer.count() == 0) throw UsageError(kEmptyText);
   writer.keep();
 }
 
@@ -55,10 +50,7 @@ void make(const std::string& path, std::span<const std::string> files, const Tok
 
 std::string kept_tokens(std::span<const std::string> files, const Tokenizer& tokenizer,
                         const ProgressCall& progress) {
-  const std::string key = kept_key({{"program", LPMM_VERSION},
-                                    {"files", identity_of_files(files)},
-                                    {"tokenizer", crc32(tokenizer.describe().dump())},
-                                    {"vocabulary", tokenizer.vocabulary()}});
+  const std::string key = kept_key({{"files", identity_of_files(files)}}, tokenizer);
   std::string path = kept_path(key, ".tokens");
   make_once(
       path, [&] { return holds(path, key); },

@@ -48,18 +48,16 @@ std::shared_ptr<const ConversationData> stream(const TextOptions& file, const Co
     return path.empty() ? Json::array() : identity_of_files(conversation_files(find_row_files(path)));
   };
   DocumentsToKeep what;
-  what.key = kept_key({{"program", LPMM_VERSION},
-                       {"files", files_of(file.path)},
+  what.key = kept_key({{"files", files_of(file.path)},
                        {"test_files", files_of(file.test_path)},
-                       {"tokenizer", crc32(reading.tokenizer.describe().dump())},
-                       {"vocabulary", reading.tokenizer.vocabulary()},
                        {"template", template_checksum(reading.chat_template)},
                        {"columns", reading.options.columns},
                        {"loss", reading.options.loss},
                        {"skip_broken", reading.options.skip_broken},
                        {"length", length},
                        {"too_long", keys.too_long},
-                       {"share", file.test_path.empty() ? file.validation_share : 0}});
+                       {"share", file.test_path.empty() ? file.validation_share : 0}},
+                      reading.tokenizer);
   what.vocabulary = reading.tokenizer.vocabulary();
   what.length = length;
   what.too_long = too_long_of(keys.too_long);

@@ -17,6 +17,8 @@
 #include "lpmm/data/corpus/kept_files.h"
 #include "lpmm/data/text_data.h"
 #include "lpmm/files/files.h"
+#include "tests/lpmm/data/tiny_bpe.h"
+#include "tests/lpmm/said.h"
 #include "tests/lpmm/scratch.h"
 
 namespace lpmm {
@@ -103,6 +105,52 @@ TEST_F(StreamTest, AFolderFollowsAsItDoesInMemory) {
                       TextData(options(scratch_ / "folder", true)));
 }
 
+// What is empty counts for nothing: a text alone in a folder has no token behind it that ends it.
+TEST_F(StreamTest, EmptyFilesAreThereForNobody) {
+  text("folder/a.txt", 3000, 1);
+  text("folder/b.txt", 0);
+  const std::shared_ptr<const Tokenizer> ends = load_gpt2_tokenizer(tiny_bpe(scratch_.path(), {}));
+  for (const int others : {0, 1}) {
+    const TextData whole(options(scratch_ / "folder", false), ends),
+        streamed(options(scratch_ / "folder", true), ends);
+    EXPECT_EQ(whole.size(), 3000 + others * 502);
+    EXPECT_EQ(streamed.size(), whole.size());
+    text("folder/c.txt", 500, 2);
+  }
+  text("nothing/a.txt", 0);
+  for (const std::string& path : {text("empty.txt", 0), std::string(scratch_ / "nothing")}) {
+    for (const bool streams : {false, true}) {
+      const std::string why = said([&] { const TextData data(options(path, streams)); });
+      EXPECT_EQ(why, path + ": is empty: there is no text to encode");
+    }
+  }
+}
+
+// The same name and files, and other ids: a program in which an error was mended.
+class Mended : public Tokenizer {
+ public:
+  explicit Mended(std::int32_t shift) : Tokenizer(std::vector<std::string>(300)), shift_(shift) {}
+  std::size_t encode_from(std::string_view text, std::size_t first, std::size_t until,
+                          std::vector<std::int32_t>& ids) const override {
+    for (std::size_t i = first; i < until; ++i) {
+      const auto byte = static_cast<unsigned char>(text[i]);
+      ids.push_back(byte >= 0x80 ? byte + shift_ : byte);
+    }
+    return until;
+  }
+  nlohmann::ordered_json describe() const override { return {{"kind", "bytes"}}; }
+
+ private:
+  std::int32_t shift_;
+};
+
+TEST_F(StreamTest, AMendedTokenizerServesNoOldIds) {
+  const Mended before(1), after(2);
+  EXPECT_EQ(kept_key({{"files", "a"}}, before), kept_key({{"files", "a"}}, Mended(1)));
+  EXPECT_NE(kept_key({{"files", "a"}}, before), kept_key({{"files", "a"}}, after));
+  EXPECT_NE(kept_key({{"files", "a"}}, before), kept_key({{"files", "b"}}, before));
+}
+
 TEST_F(StreamTest, AnotherTextOrTokenizerIsAnotherFile) {
   const std::string path = text("a.txt", 5000);
   const TextData first(options(path, true));
@@ -125,7 +173,11 @@ TEST_F(StreamTest, WhatIsCutOffIsMadeAgain) {
   const TextData first(options(path, true));
   const std::string file = kept().at(0).string();
   fs::resize_file(file, fs::file_size(file) - 7);
+  testing::internal::CaptureStderr();
   const TextData again(options(path, true));
+  const std::string told = testing::internal::GetCapturedStderr(), part = "it is made again";
+  EXPECT_NE(told.find(part), std::string::npos);
+  EXPECT_EQ(told.find(part), told.rfind(part)) << told;
   expect_same_batches(again, TextData(options(path, false)));
 }
 
@@ -181,6 +233,13 @@ TEST_F(StreamTest, DocumentsArePackedAsInMemory) {
   tested.has_test = true;
   const ConversationData memory("memory", all, all, 0, 50, TooLong::kCut);
   expect_same_batches(memory, opened(tested));
+}
+
+TEST_F(StreamTest, AMakerThatFailsLeavesNoLock) {
+  DocumentsToKeep what = to_keep({}, TooLong::kCut);
+  what.read = [](const auto&, bool) { throw RunError("stop"); };
+  EXPECT_THROW(kept_documents(what), RunError);
+  EXPECT_TRUE(kept().empty());
 }
 
 TEST_F(StreamTest, AMakerThatIsKilledLeavesNothingThatIsTakenForWhole) {
@@ -256,6 +315,11 @@ TEST_F(StreamTest, DamagedDocumentsAreRefusedOrMadeAgain) {
   }
   write_text(path, content.substr(0, content.size() - 64));
   expect_same_batches(opened(what), whole);
+  // An id that still is one.
+  const std::size_t ids = (16 + 2048) / 64 * 64 + 4096;
+  with(ids, static_cast<char>(content[ids] ^ 1));
+  expect_same_batches(opened(what), whole);
+  EXPECT_EQ(read_text(path, 1 << 26), content);
   // Anything in the rest: a batch is made or refused, and nothing else happens.
   std::mt19937 draw(3);
   int refused = 0;
