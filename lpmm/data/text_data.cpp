@@ -96,10 +96,6 @@ std::vector<std::string> texts_at(const std::string& path) {
   return texts;
 }
 
-bool counts_one_text(const std::string& tokenizer) {
-  return tokenizer == kTokenizers[0] || tokenizer == kWords;
-}
-
 std::string joined(const std::vector<std::string>& texts) {
   std::string all;
   for (const std::string& text : texts) all += text;
@@ -165,6 +161,14 @@ void check_tokenizer(const TextOptions& options) {
       "unknown tokenizer \"{}\": there are {}, and files: a tokenizer.json, a vocab.txt, a SentencePiece "
       ".model, or a folder with one or with Marian's{}",
       options.tokenizer, join(kTokenizers), did_you_mean(nearest_name(options.tokenizer, kTokenizers))));
+}
+
+void refuse_counted(const TextOptions& options, std::string_view why_not) {
+  if (options.tokenizer != kTokenizers[0] && options.tokenizer != kWords) return;
+  throw UsageError(
+      fmt::format("data.tokenizer = {} counts those of one whole text, {}: take bytes, {}, a file, or the "
+                  "tokenizer of train.init",
+                  options.tokenizer, why_not, kGpt2Tokenizer));
 }
 
 TextData::TextData(const TextOptions& options, std::shared_ptr<const Tokenizer> tokenizer,
@@ -265,12 +269,7 @@ void TextData::stream_texts(const std::string& test, std::shared_ptr<const Token
     throw UsageError(
         fmt::format("data.test_path = {}: is to be a text, as data.path is", options_.test_path));
   }
-  if (tokenizer == nullptr && counts_one_text(options_.tokenizer)) {
-    throw UsageError(
-        fmt::format("data.tokenizer = {} counts those of the whole text first, which data.stream does not "
-                    "read whole: it takes bytes, {}, a file, or the tokenizer of train.init",
-                    options_.tokenizer, kGpt2Tokenizer));
-  }
+  if (tokenizer == nullptr) refuse_counted(options_, "which data.stream does not read");
   tokenizer_ = tokenizer != nullptr ? std::move(tokenizer) : make_text_tokenizer(options_, "");
   const auto open = [&](const std::string& path, Part& part) {
     try {

@@ -53,6 +53,9 @@ std::string gpt2_folder(const TextOptions& options);
 std::string tokenizer_files(const TextOptions& options);
 // Finds the files of a tokenizer as options.path is found. Throws RunError where they are not.
 std::string find_tokenizer_files(const std::string& path);
+// Throws UsageError where options.tokenizer is of the characters or words of one whole text; `why_not` says
+// why there is none: "which data.stream does not read".
+void refuse_counted(const TextOptions& options, std::string_view why_not);
 // Returns true if options.tokenizer names files, which need not exist.
 bool names_tokenizer_files(const TextOptions& options);
 // Throws UsageError for a tokenizer that is not known: neither a name nor a file.

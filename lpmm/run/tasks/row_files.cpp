@@ -23,12 +23,7 @@ std::unique_ptr<const Tokenizer> row_tokenizer(std::unique_ptr<Tokenizer> own, c
   if (own != nullptr) return own;
   const TextOptions& text = config.data.text;
   check_tokenizer(text);
-  if (text.tokenizer == "characters" || text.tokenizer == kWords) {
-    throw UsageError(
-        fmt::format("data.tokenizer = {}: {} are read by bytes, {} or a file, or by the tokenizer of "
-                    "train.init",
-                    text.tokenizer, config.data.set, kGpt2Tokenizer));
-  }
+  refuse_counted(text, fmt::format("but {} are many", config.data.set));
   return make_text_tokenizer(text, "");
 }
 

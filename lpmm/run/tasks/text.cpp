@@ -20,13 +20,7 @@ class TextTask : public Task {
  public:
   void open(RunConfig& config, std::unique_ptr<Tokenizer> own, const ProgressCall& progress) override {
     const TextOptions& text = config.data.text;
-    if (own == nullptr && !text.mixture.empty() &&
-        (text.tokenizer == "characters" || text.tokenizer == kWords)) {
-      throw UsageError(
-          fmt::format("data.tokenizer = {} counts those of one text, but data.mixture has several: it takes "
-                      "bytes, {}, a file, or the tokenizer of train.init",
-                      text.tokenizer, kGpt2Tokenizer));
-    }
+    if (own == nullptr && !text.mixture.empty()) refuse_counted(text, "but data.mixture has several");
     std::shared_ptr<const Tokenizer> tokenizer = std::move(own);
     std::vector<Mixture::Part> parts;
     for (const TextOptions& file : each_file(text)) {

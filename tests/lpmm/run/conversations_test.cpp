@@ -124,7 +124,7 @@ TEST_F(ConversationRun, LearnsWhatDataLossSaysOfAChat) {
 }
 
 TEST_F(ConversationRun, RefusesKeysThatWouldDoNothing) {
-  EXPECT_NE(refusal({"data.tokenizer=characters"}).find("by bytes, gpt2 or a file"), std::string::npos);
+  EXPECT_NE(refusal({"data.tokenizer=characters"}).find("take bytes, gpt2, a file"), std::string::npos);
   EXPECT_NE(refusal({"data.blocks=true"}).find("data.blocks"), std::string::npos);
   EXPECT_NE(refusal({"data.path=''"}).find("data.path"), std::string::npos);
   EXPECT_NE(refusal({"data.set=text", "data.too_long=drop"}).find("are for data.set = conversations"),

@@ -200,7 +200,9 @@ TEST_F(PreferenceRun, StopsWhileTheReferenceIsMade) {
 TEST_F(PreferenceRun, RefusesKeysThatWouldDoNothing) {
   EXPECT_NE(refusal({"data.loss=all"}).find("only the answers are learnt"), std::string::npos);
   EXPECT_NE(refusal({"data.too_long=split"}).find("data.too_long = split"), std::string::npos);
-  EXPECT_NE(refusal({"data.tokenizer=characters"}).find("preferences are read by bytes"), std::string::npos);
+  EXPECT_NE(
+      refusal({"data.tokenizer=characters"}).find("one whole text, but preferences are many: take bytes"),
+      std::string::npos);
   EXPECT_NE(refusal({"data.path=''"}).find("data.path"), std::string::npos);
   EXPECT_NE(refusal({"data.set=conversations", "data.beta=0.2"}).find("are for data.set = preferences"),
             std::string::npos);
