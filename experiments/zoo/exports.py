@@ -241,7 +241,7 @@ class Trip:
         after = json.loads((self.folder / "exported/config.json").read_text())
         lost = []
         for key, value in flat(before):
-            found = dict(flat(after)).get(key, "absent")
+            found = dict(flat(after)).get({"num_local_experts": "num_experts"}.get(key, key), "absent")  # read by all versions
             found = [found, found] if key.endswith("img_size") and isinstance(value, list) else found
             if found != value and f"config.json: {key}" not in self.said and not is_same_rotary(key, value, after):
                 lost.append(f"{key} {value} -> {found}")

@@ -15,11 +15,14 @@ using kernels::value_bytes;
 
 namespace {
 
-// Rows of a product: at most an eighth more than `rows`, so that there are few shapes. Libraries keep a
-// kernel for each.
-std::int64_t padded(std::int64_t rows) {
-  const auto most = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(rows)));
-  const std::int64_t unit = std::max<std::int64_t>(1, most / 8);
+// Rows of a product of `rows`, of at most `all`: whole units, which are an eighth of them, or the rows that
+// processors multiply at once. So there are few shapes; libraries keep a kernel for each.
+std::int64_t padded(std::int64_t rows, std::int64_t all) {
+  constexpr std::int64_t kAtOnce = 16;
+  const auto eighth = [](std::int64_t n) {
+    return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(n))) / 8;
+  };
+  const std::int64_t unit = std::max({std::int64_t{1}, eighth(rows), std::min(kAtOnce, eighth(all))});
   return (rows + unit - 1) / unit * unit;
 }
 
@@ -172,7 +175,7 @@ class ExpertsOp : public Op {
       const std::int64_t count = first[e + 1] - first[e];
       body(experts_[e], Part{.first = first[e],
                              .count = count,
-                             .padded = padded(count),
+                             .padded = padded(count, shape_.rows),
                              .weights = saved.order.weights + first[e],
                              .rows = saved.order.rows + first[e],
                              .inner = saved.inner + first[e] * 2 * hidden_ * value_bytes(type_)});
@@ -195,7 +198,7 @@ class ExpertsOp : public Op {
   }
 
   Saved lay_out_saved(Pieces& p) const {
-    const std::int64_t choices = shape_.choices(), more = padded(shape_.rows) / 8;
+    const std::int64_t choices = shape_.choices(), more = shape_.rows / 8;
     const auto integers = [&](std::int64_t count) {
       return reinterpret_cast<std::int32_t*>(p.take(4 * count));
     };
@@ -210,26 +213,21 @@ class ExpertsOp : public Op {
     return lay_out_saved(pieces);
   }
   // No expert has more rows than there are.
-  std::int64_t values(std::int64_t channels) const {
-    return padded(shape_.rows) * channels * value_bytes(type_);
-  }
+  std::int64_t most_rows() const { return padded(shape_.rows, shape_.rows); }
+  std::int64_t values(std::int64_t channels) const { return most_rows() * channels * value_bytes(type_); }
   std::byte* panel_room(Pieces& p) const {
     return p.take(std::max(experts_.front().gate.panel_bytes(), experts_.front().down.panel_bytes()));
   }
   std::int64_t matmul_bytes() const {
     const Expert& e = experts_.front();
-    const std::int64_t rows = padded(shape_.rows);
+    const std::int64_t rows = most_rows();
     return std::max({e.gate.matmul_bytes(rows, *plan->device), e.down.matmul_bytes(rows, *plan->device),
                      plan->device->matmul_scratch_bytes(
                          {.m = rows, .n = e.gate.panel_rows(), .type = type_, .c_type = type_})});
   }
   Forward lay_out_forward(Pieces& p) const {
-    return {p.take(values(width_)),
-            p.take(values(hidden_)),
-            panel_room(p),
-            p.take(matmul_bytes()),
-            p.floats(padded(shape_.rows) * width_),
-            p.floats(shape_.rows * width_)};
+    return {p.take(values(width_)), p.take(values(hidden_)),        panel_room(p),
+            p.take(matmul_bytes()), p.floats(most_rows() * width_), p.floats(shape_.rows * width_)};
   }
   Backward lay_out_backward(Pieces& p) const {
     const Expert& e = experts_.front();
@@ -241,7 +239,7 @@ class ExpertsOp : public Op {
             p.take(!accumulate.empty() && accumulate[0] ? values(width_) : 0),
             panel_room(p),
             p.take(matmul_bytes()),
-            p.floats(padded(shape_.rows) * std::max(width_, hidden_)),
+            p.floats(most_rows() * std::max(width_, hidden_)),
             p.floats(shape_.rows * width_),
             p.floats(shape_.choices()),
             p.floats(std::max(e.gate.gradient_floats(), e.down.gradient_floats()))};

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "lpmm/files/files.h"
 #include "tests/experiments/program.h"
 
 namespace lpmm {
@@ -16,7 +17,11 @@ namespace {
 class Memory : public ProgramTest {
  protected:
   nlohmann::json run(const std::string& name, const std::vector<std::string>& settings) const {
-    std::vector<std::string> arguments = {"train", config(), "--quiet", "--json", "--out", path(name)};
+    return run(config(), name, settings);
+  }
+  nlohmann::json run(const std::string& of, const std::string& name,
+                     const std::vector<std::string>& settings) const {
+    std::vector<std::string> arguments = {"train", of, "--quiet", "--json", "--out", path(name)};
     for (const std::string& s : settings) arguments.insert(arguments.end(), {"--set", s});
     const Outcome outcome = run_lpmm(arguments);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
@@ -62,6 +67,40 @@ TEST_F(Memory, AResNetTakesWhatThePlanSays) {
         run(std::string("resnet") + compute,
             {"model.name=resnet8", "model.hidden=[]", "data.train_images=256", "train.batch=128",
              "train.steps=2", "train.microbatches=1", std::string("train.compute=") + compute}));
+  }
+}
+
+// Experts have other numbers of rows in every step: libraries keep a kernel for each number.
+TEST_F(Memory, AMixtureOfExpertsTakesWhatThePlanSays) {
+  std::string words;
+  for (int i = 0; i < 4000; ++i) words += std::to_string(i * i % 97) + " lines of text, ";
+  write_text(path("words.txt"), words);
+  write_text(path("experts.toml"), R"(
+[model]
+name = "llama"
+layers = 2
+heads = 4
+embedding = 192
+mlp_width = 192
+context = 64
+qk_norm = true
+experts = 16
+experts_per_token = 3
+expert_width = 256
+balance_loss = 0.01
+[data]
+set = "text"
+tokenizer = "bytes"
+[train]
+steps = 8
+batch = 16
+microbatches = 2
+threads = 2
+[optimizer]
+rule = "adamw"
+)");
+  for (const char* settings : {"memory.preset=lpmm", "train.compute=fp32"}) {
+    expect_as_planned(run(path("experts.toml"), settings, {"data.path=" + path("words.txt"), settings}));
   }
 }
 
