@@ -23,7 +23,7 @@ constexpr std::string_view kMagic = "lpmmdoc\n";
 constexpr std::uint32_t kVersion = 1, kLongestDescription = 1 << 24;
 constexpr std::uint64_t kAlignment = 64, kMostOfAll = std::uint64_t{1} << 60;
 // Ids of more bytes are not compared with their checksum at each start, only when they are written.
-constexpr std::uint64_t kMostCompared = std::uint64_t{64} << 20;
+constexpr std::uint64_t kMostCompared = std::uint64_t{4} << 20;
 
 struct Header {
   char magic[8] = {};
