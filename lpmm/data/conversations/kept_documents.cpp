@@ -22,7 +22,7 @@ namespace {
 constexpr std::string_view kMagic = "lpmmdoc\n";
 constexpr std::uint32_t kVersion = 1, kLongestDescription = 1 << 24;
 constexpr std::uint64_t kAlignment = 64, kMostOfAll = std::uint64_t{1} << 60;
-// Ids of more bytes are not compared with their checksum at each start, only when they are written.
+// Ids of more bytes are not compared with their checksum: they would all be read, into this process's memory.
 constexpr std::uint64_t kMostCompared = std::uint64_t{4} << 20;
 
 struct Header {
@@ -215,8 +215,7 @@ PackedArrays part_of(PackedArrays shared, const Json& said, Sections& sections) 
 }
 
 // Nothing: it was made of something else.
-std::optional<PackedParts> open(const std::string& path, const DocumentsToKeep& what,
-                                std::uint64_t most_compared) {
+std::optional<PackedParts> open(const std::string& path, const DocumentsToKeep& what) {
   const auto file = std::make_shared<const MappedFile>(path);
   Header header;
   const std::span<const std::byte> all = file->bytes();
@@ -243,17 +242,16 @@ std::optional<PackedParts> open(const std::string& path, const DocumentsToKeep& 
   PackedParts parts;
   parts.file_checksum = static_cast<std::uint32_t>(count_in(said, "crc32"));
   const auto ids = std::as_bytes(shared.ids);
-  if (ids.size() <= most_compared && crc32(ids) != parts.file_checksum)
+  if (ids.size() <= kMostCompared && crc32(ids) != parts.file_checksum)
     throw RunError("holds other tokens than were written: it is damaged");
   parts.train = PackedDocuments(train, what.length), parts.test = PackedDocuments(test, what.length);
   parts.length = what.length, parts.too_long = what.too_long;
   return parts;
 }
 
-std::optional<PackedParts> open_whole(const std::string& path, const DocumentsToKeep& what,
-                                      std::uint64_t most_compared) {
+std::optional<PackedParts> open_whole(const std::string& path, const DocumentsToKeep& what) {
   try {
-    return open(path, what, most_compared);
+    return open(path, what);
   } catch (const std::exception& e) {
     throw RunError(fmt::format("{}: {}", path, error_text(e)));
   }
@@ -267,12 +265,12 @@ PackedParts kept_documents(const DocumentsToKeep& what) {
   const auto is_there = [&] {
     std::error_code error;
     if (!std::filesystem::exists(path, error)) return false;
-    found = open_whole(path, what, kMostCompared);
+    found = open_whole(path, what);
     return found.has_value();
   };
   make_once(path, is_there, [&] {
     make(path, what);
-    found = open_whole(path, what, kMostOfAll);
+    found = open_whole(path, what);
     tell(fmt::format("tokens are kept in {}\n", path));
   });
   return *std::move(found);
