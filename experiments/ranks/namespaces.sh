@@ -10,7 +10,8 @@ cd "$(dirname "$0")/../.."
 lpmm=$(realpath "$1") downs=${2:-5} timeout=4
 for tool in ip tc mpirun mpicc unshare; do command -v $tool >/dev/null || { echo "skipped: no $tool here"; exit 77; }; done
 [ "$(id -u)" -eq 0 ] || { echo "skipped: only root may make network namespaces"; exit 77; }
-work=$(mktemp -d) a=lpmm$$a b=lpmm$$b failed=0
+work=$(mktemp -d) a=lpmm$$a b=lpmm$$b
+. experiments/ranks/same.sh
 clean() {
   for netns in $a $b; do ip netns pids $netns 2>/dev/null | xargs -r kill -9; ip netns del $netns 2>/dev/null; done
   rm -rf "$work"
@@ -39,21 +40,8 @@ two() {
     --map-by node --bind-to none --mca plm_rsh_agent "$work/agent" --mca btl tcp,self --mca pml ob1 \
     --mca btl_tcp_if_include 10.77.0.0/24 --mca oob_tcp_if_include 10.77.0.0/24 "$@"
 }
-say() {  # WHETHER-IT-HOLDS TEXT
-  if [ "$1" = 1 ]; then echo "equal   $2"; else echo "DIFFER  $2"; failed=1; fi
-}
 sent() { ip netns exec $a cat /sys/class/net/v$$a/statistics/tx_bytes; }
-small=(resnet8_drawn --preset lpmm --set train.microbatches=4 --set train.batch=64 --set data.train_images=2000
-  --set data.test_images=200 --set ranks.slots=4 --set checkpoint.every_steps=5 --set checkpoint.keep=0 --set log.every_steps=1 --quiet)
-
-"$lpmm" train "${small[@]}" --set train.steps=20 --out "$work/one" >"$work/out" || cat "$work/out"
-two "$lpmm" train "${small[@]}" --set train.steps=20 --out "$work/two" >"$work/out" 2>&1 || cat "$work/out"
-same=1
-for step in 10 15 20; do
-  file=checkpoints/step_000000$step/model.safetensors
-  cmp "$work/one/$file" "$work/two/$file" || same=0
-done
-say $same "two namespaces against one process: 3 checkpoints of resnet8"
+same_as_one "two namespaces" two
 
 if [ -d "${LPMM_DATA:-}/gpt2-bpe" ]; then
   gpt=(gpt2_124m --preset lpmm-min --set train.microbatches=2 --set train.batch=2 --set model.context=32

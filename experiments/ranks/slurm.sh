@@ -6,7 +6,8 @@ set -u -o pipefail
 lpmm=$(realpath "$1")
 for tool in slurmctld slurmd srun munged; do command -v $tool >/dev/null || { echo "skipped: no $tool here"; exit 77; }; done
 [ "$(id -u)" -eq 0 ] || { echo "skipped: only root may start SLURM"; exit 77; }
-work=$(mktemp -d) host=$(hostname -s) failed=0 munged=
+work=$(mktemp -d) host=$(hostname -s) munged=
+. "$(dirname "$0")/same.sh"
 chmod 755 "$work"
 clean() {
   for pid in slurmd slurmctld; do [ -f "$work/$pid.pid" ] && kill "$(cat "$work/$pid.pid")"; done
@@ -44,22 +45,7 @@ export SLURM_CONF=$work/slurm.conf
 slurmctld -f "$SLURM_CONF" && slurmd -f "$SLURM_CONF" || { echo "skipped: SLURM does not start here"; exit 77; }
 for ((i = 0; i < 100; ++i)); do sinfo -h -o %t 2>/dev/null | grep -q idle && break; sleep 0.2; done
 srun -V
-say() {  # WHETHER-IT-HOLDS TEXT
-  if [ "$1" = 1 ]; then echo "equal   $2"; else echo "DIFFER  $2"; failed=1; fi
-}
-small=(resnet8_drawn --preset lpmm --set train.microbatches=4 --set train.batch=64 --set data.train_images=2000
-  --set data.test_images=200 --set ranks.slots=4 --set checkpoint.every_steps=5 --set checkpoint.keep=0 --set log.every_steps=1 --quiet)
-
-"$lpmm" train "${small[@]}" --set train.steps=20 --out "$work/one" >"$work/out" || cat "$work/out"
-for ranks in 2 4; do
-  srun -n $ranks -O --mpi=pmix "$lpmm" train "${small[@]}" --set train.steps=20 --out "$work/r$ranks" >"$work/out" 2>&1 || cat "$work/out"
-  same=1
-  for step in 10 15 20; do
-    file=checkpoints/step_000000$step/model.safetensors
-    cmp "$work/one/$file" "$work/r$ranks/$file" || same=0
-  done
-  say $same "srun -n $ranks against one process: 3 checkpoints of resnet8"
-done
+for ranks in 2 4; do same_as_one "srun -n $ranks" srun -n $ranks -O --mpi=pmix; done
 
 said=$(srun -n 2 -O --mpi=none "$lpmm" train "${small[@]}" --out "$work/none" 2>&1 | grep -a '^lpmm: ')
 [ ! -e "$work/none" ] && [[ $said == *"use srun --mpi=pmix"* ]] && right=1 || right=0
