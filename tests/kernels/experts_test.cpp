@@ -21,7 +21,7 @@ LPMM_DEVICE_SUITE(ExpertsTest);
 using Doubles = std::vector<double>;
 using Ints = std::vector<std::int32_t>;
 constexpr ValueType kTypes[] = {ValueType::kFp32, ValueType::kBf16};
-constexpr ChoiceShape kShapes[] = {
+constexpr ChoiceShape kChoiceShapes[] = {
     {37, 11, 3, true}, {37, 11, 3, false}, {150, 70, 8, true}, {5, 4, 4, true}, {9, 1, 1, true}};
 
 std::size_t sized(std::int64_t n) {
@@ -110,7 +110,7 @@ Floats logits_of(const ChoiceShape& s, ValueType type) {
 
 TEST_P(ExpertsTest, ChoicesAndTheirOrderAreThoseOfPlainLoops) {
   for (const ValueType type : kTypes) {
-    for (const ChoiceShape& s : kShapes) {
+    for (const ChoiceShape& s : kChoiceShapes) {
       const Floats logits = logits_of(s, type);
       const Plain want(s, logits);
       const Chosen got(device(), s, type, logits);
@@ -125,7 +125,7 @@ TEST_P(ExpertsTest, ChoicesAndTheirOrderAreThoseOfPlainLoops) {
 }
 
 TEST_P(ExpertsTest, GradientsAreThoseOfFiniteDifferences) {
-  for (const ChoiceShape& s : kShapes) {
+  for (const ChoiceShape& s : kChoiceShapes) {
     const Floats logits = random_floats(s.rows * s.experts, 4, 2);
     const Chosen chosen(device(), s, ValueType::kFp32, logits);
     const Floats r = random_floats(s.choices(), 5), more = random_floats(s.rows * s.experts, 6);
@@ -233,7 +233,7 @@ TEST_P(ExpertsTest, RowsAreTakenWeighedAndAdded) {
 
 // Two layers: shares are of the choices of both.
 TEST_P(ExpertsTest, TheBalanceIsOfAllLayers) {
-  for (const ChoiceShape& s : kShapes) {
+  for (const ChoiceShape& s : kChoiceShapes) {
     const double factor = 0.3;
     const auto sums = array(Doubles(sized(2 * s.experts)));
     Doubles choices(sized(s.experts)), probabilities(sized(s.experts));
