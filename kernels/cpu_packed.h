@@ -26,6 +26,7 @@ void fill_with_zeros(void* to, std::int64_t bytes);
 void encode(Pool& pool, const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
             const Noise& noise, bool* storable);
 void decode(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count, float* dst);
+void decode_sum(Pool& pool, std::span<const RoleView> views, float* dst, float* rooms);
 void decode_bf16(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count, std::uint16_t* dst);
 void decode_rows(Pool& pool, const RoleView& src, std::int64_t width, const std::int32_t* rows,
                  std::int64_t count, float* dst);
@@ -69,6 +70,9 @@ class CpuPacked : public Base {
   void decode_rows(const RoleView& src, std::int64_t width, const std::int32_t* rows, std::int64_t count,
                    float* dst) override {
     cpu::decode_rows(pool(), src, width, rows, count, dst);
+  }
+  void decode_sum(std::span<const RoleView> views, float* dst, float* rooms) override {
+    cpu::decode_sum(pool(), views, dst, rooms);
   }
   void fold(std::span<const Fold> folds) override {
     for (const Fold& f : folds) cpu::fold(pool(), f);

@@ -7,6 +7,7 @@
 // after row, then the chunks in order. The sum of one number per row is that of a row.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "kernels/formats/format.h"
@@ -36,6 +37,17 @@ LPMM_HD double sum_as_tree(double* sums, std::int64_t count) {
     for (std::int64_t i = 0; i + width < count; i += 2 * width) sums[i] += sums[i + width];
   }
   return count > 0 ? sums[0] : 0;
+}
+// The same order for terms that are made when their turn comes: load(i, room) puts term i into a room,
+// add(to, from) adds that of another. The sum comes to room `to`; those from `next` on are used, one for each
+// level.
+template <class Load, class Add>
+void add_as_tree(int first, int count, int to, int next, const Load& load, const Add& add) {
+  if (count == 1) return load(first, to);
+  const int left = static_cast<int>(std::bit_floor(static_cast<unsigned>(count - 1)));
+  add_as_tree(first, left, to, next, load, add);
+  add_as_tree(first + left, count - left, next, next + 1, load, add);
+  add(to, next);
 }
 
 inline constexpr int kRowLanes = 128;

@@ -20,8 +20,6 @@
 namespace lpmm {
 namespace {
 
-constexpr std::int64_t kCopyBytes = std::int64_t{2} << 30;
-
 template <class Body>
 double best_seconds(Device& device, const Body& body) {
   double best = std::numeric_limits<double>::infinity();
@@ -48,40 +46,42 @@ DeviceMemory benchmark_memory(Device& device, std::int64_t bytes) {
   return memory;
 }
 
-double host_copy_bandwidth(int threads) {
+double host_copy_bandwidth(int threads, std::int64_t bytes) {
   CpuDevice device(threads);
-  const DeviceMemory from = benchmark_memory(device, kCopyBytes);
-  const DeviceMemory to = benchmark_memory(device, kCopyBytes);
-  const std::int64_t parts = device.host_threads(), part = kCopyBytes / parts;
+  const DeviceMemory from = benchmark_memory(device, bytes);
+  const DeviceMemory to = benchmark_memory(device, bytes);
+  const std::int64_t parts = device.host_threads(), part = bytes / parts;
   const auto each_part = [&](auto&& body) {
     device.host_pool().for_each(parts, [&](std::int64_t i, int) {
-      const std::int64_t at = i * part, end = i + 1 == parts ? kCopyBytes : at + part;
+      const std::int64_t at = i * part, end = i + 1 == parts ? bytes : at + part;
       body(at, static_cast<std::size_t>(end - at));
     });
   };
-  each_part([&](std::int64_t at, std::size_t bytes) {
-    std::memset(from.get() + at, 1, bytes);
-    std::memset(to.get() + at, 2, bytes);
+  each_part([&](std::int64_t at, std::size_t count) {
+    std::memset(from.get() + at, 1, count);
+    std::memset(to.get() + at, 2, count);
   });
   const double seconds = best_seconds(device, [&] {
     each_part(
-        [&](std::int64_t at, std::size_t bytes) { std::memcpy(to.get() + at, from.get() + at, bytes); });
+        [&](std::int64_t at, std::size_t count) { std::memcpy(to.get() + at, from.get() + at, count); });
   });
-  return 2.0 * static_cast<double>(kCopyBytes) / seconds;
+  return 2.0 * static_cast<double>(bytes) / seconds;
 }
 
-double copy_bandwidth(Device& device) {
+double copy_bandwidth(Device& device, std::int64_t bytes) {
+  bytes = std::clamp(bytes, kLeastCopied, kMostCopied);
   if (!device.own_bytes()) {
     const std::string text =
-        output_of({own_program(), "bench", "copy", "--threads", std::to_string(device.host_threads())});
+        output_of({own_program(), "bench", "copy", "--threads", std::to_string(device.host_threads()),
+                   "--bytes", std::to_string(bytes)});
     const double bandwidth = std::strtod(text.c_str(), nullptr) * 1e9;
     if (!(bandwidth > 0)) throw RunError(fmt::format("bench: the copy benchmark printed '{}'", text));
     return bandwidth;
   }
-  const DeviceMemory from = benchmark_memory(device, kCopyBytes);
-  const DeviceMemory to = benchmark_memory(device, kCopyBytes);
-  const double seconds = best_seconds(device, [&] { device.copy(to.get(), from.get(), kCopyBytes); });
-  return 2.0 * static_cast<double>(kCopyBytes) / seconds;
+  const DeviceMemory from = benchmark_memory(device, bytes);
+  const DeviceMemory to = benchmark_memory(device, bytes);
+  const double seconds = best_seconds(device, [&] { device.copy(to.get(), from.get(), bytes); });
+  return 2.0 * static_cast<double>(bytes) / seconds;
 }
 
 double product_speed(Device& device) {

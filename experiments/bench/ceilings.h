@@ -11,11 +11,13 @@ namespace lpmm {
 // left: it is not to be found out by touching it.
 DeviceMemory benchmark_memory(Device& device, std::int64_t bytes);
 
-// Bytes per second, read plus written, of a plain copy of 2 GiB, the best of five. On the host it is made in
-// a process of its own, `lpmm bench copy`; throws RunError where that cannot be started or prints none.
-double copy_bandwidth(Device& device);
+// Bytes per second, read plus written, of a plain copy of about as many bytes as what is judged by it moves,
+// the best of five. On the host it is made in a process of its own, `lpmm bench copy`; throws RunError where
+// that cannot be started or prints none.
+inline constexpr std::int64_t kLeastCopied = std::int64_t{1} << 28, kMostCopied = std::int64_t{1} << 31;
+double copy_bandwidth(Device& device, std::int64_t bytes);
 // The bandwidth that `lpmm bench copy` measures with so many threads.
-double host_copy_bandwidth(int threads);
+double host_copy_bandwidth(int threads, std::int64_t bytes);
 
 // Operations per second, a product and a sum being two, of a product of square matrices of bf16; the best of
 // five.

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -15,6 +16,7 @@
 #include "lpmm/base/host.h"
 #include "lpmm/files/toml_table.h"
 #include "lpmm/memory/device_memory.h"
+#include "lpmm/memory/model_memory.h"
 #include "lpmm/memory/optimizer_config.h"
 #include "lpmm/memory/roles.h"
 #include "lpmm/run/config.h"
@@ -25,6 +27,7 @@ namespace {
 
 constexpr int kRepetitions = 3;
 constexpr std::int64_t kFill = 1 << 18;  // elements made at once when a tensor is filled
+constexpr std::uint32_t kGradientSample = kRoles;
 
 template <class Body>
 double seconds(Device& device, const Body& body) {
@@ -93,6 +96,23 @@ struct Tensor {
     }
   }
 };
+
+// Parameters and states as training has them.
+void fill_roles(Device& device, const RoleArray<kernels::RoleView>& roles) {
+  std::uint32_t made = 0;
+  for (const Role role : kEveryRole) {
+    const kernels::RoleView& view = roles[role];
+    if (role != Role::kParameter && !is_state(role)) continue;
+    if (view.codes == nullptr) continue;
+    if (is_state(role) && !has_blocks(view.codec)) continue;  // is 0 until the first update, as in training
+    const bool is_signed = kRoleRows[role].is_signed;
+    const float size = !is_state(role) ? 0.05F : is_signed ? 0.01F : 1e-4F;
+    fill(device, view.elements, sample(size, !is_signed, made++),
+         [&](std::int64_t at, std::int64_t count, const float* values) {
+           device.encode(view, at, count, values, {1, 0, 0, 0});
+         });
+  }
+}
 
 // Optimizer and memory as a run's config would say them.
 RunConfig config_of(const UpdateBenchOptions& options) {
@@ -178,6 +198,47 @@ struct Updates {
   }
 };
 
+// By a gradient of fp32 that stays, as the sum over slots is one.
+double by_fp32_per_second(Updates updates, std::int64_t elements) {
+  const OwnedRole sum(updates.device, Codec(), elements);
+  fill(updates.device, elements, updates.gradient,
+       [&](std::int64_t at, std::int64_t count, const float* values) {
+         updates.device.encode(sum.view, at, count, values, {});
+       });
+  kernels::UpdateArgs& args = updates.tensor.args;
+  args.roles[Role::kAccumulator] = sum.view;
+  args.keeps_gradient = true;
+  updates.tensor.watched = nullptr;
+  updates.tensor.peaks = {};
+  double best = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < kRepetitions; ++i) {
+    args.noise = {1, 0, static_cast<std::uint32_t>(i + 1), 0};
+    best = std::min(best, seconds(updates.device, [&] { updates.device.update({&updates.tensor, 1}); }));
+  }
+  return static_cast<double>(elements) / best;
+}
+
+// The commit of a step whose microbatches lie in slots of their own.
+double by_slots_per_second(const TensorInfo& info, const RunConfig& config, int slots,
+                           const std::vector<float>& gradient, Device& device) {
+  ModelMemory memory({info}, config.policy, config.optimizer, 1, slots, device, slots);
+  fill(device, info.elements(), sample(0.05F, false, 0),
+       [&](std::int64_t at, std::int64_t count, const float* values) {
+         memory.initialize(0, at, {values, static_cast<std::size_t>(count)});
+       });
+  double best = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < kRepetitions; ++i) {
+    Step step = memory.begin_step({static_cast<std::uint32_t>(i + 1), peak_rate(config.optimizer)});
+    for (int k = 0; k < slots; ++k) {
+      fill(device, info.elements(), gradient, [&](std::int64_t at, std::int64_t count, const float* values) {
+        step.fold(0, at, {values, static_cast<std::size_t>(count)}, k);
+      });
+    }
+    best = std::min(best, seconds(device, [&] { std::move(step).commit(); }));
+  }
+  return static_cast<double>(info.elements()) / best;
+}
+
 }  // namespace
 
 UpdateBenchResult bench_update(const UpdateBenchOptions& options, Device& device,
@@ -191,27 +252,13 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options, Device& device
   const int peaks = options.watches ? watched_peaks(info, optimizer) : 0;
   const Rule rule = make_rule(optimizer, info, peak_rate(optimizer), 1000, 1, policy.error_feedback);
   UpdateBenchResult result;
-  result.copy_gb_per_second = copy_bandwidth(device) / 1e9;
-
   const Tensor memory(device, info, policy, optimizer);
+  result.copy_gb_per_second = copy_bandwidth(device, static_cast<std::int64_t>(memory.fp32_bytes) * n) / 1e9;
   kernels::UpdateArgs args;
   args.roles = memory.views;
   result.packed_bytes_per_element = memory.bytes / static_cast<double>(n);
-  const auto encode = [&](const kernels::RoleView& role) {
-    return [&](std::int64_t at, std::int64_t count, const float* values) {
-      device.encode(role, at, count, values, {1, 0, 0, 0});
-    };
-  };
-  fill(device, n, sample(0.05F, false, 0), encode(args.roles[Role::kParameter]));
-  std::uint32_t made = 0;
-  for (const Role role : kEveryRole) {
-    if (!is_state(role) || args.roles[role].codes == nullptr) continue;
-    if (!has_blocks(args.roles[role].codec)) continue;  // is 0 until the first update, as in training
-    const bool is_signed = kRoleRows[role].is_signed;
-    fill(device, args.roles[role].elements, sample(is_signed ? 0.01F : 1e-4F, !is_signed, ++made),
-         encode(args.roles[role]));
-  }
-  const std::vector<float> gradient = sample(0.01F, false, ++made);
+  fill_roles(device, memory.views);
+  const std::vector<float> gradient = sample(0.01F, false, kGradientSample);
   const DeviceMemory workspace = benchmark_memory(device, kernels::update_workspace_bytes(device, rule));
   Updates updates{
       device, {rule, args, nullptr, workspace.get()}, gradient, folds_into_momentum(policy, optimizer, info)};
@@ -236,6 +283,10 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options, Device& device
     if (peaks == kPeaks) view.ratio = view.update + peak_bytes(info);
     result.watched_with_peaks_per_second = speed();
   }
+  if (options.slots > 0) {
+    result.by_fp32_per_second = by_fp32_per_second(updates, n);
+    result.by_slots_per_second = by_slots_per_second(info, config, options.slots, gradient, device);
+  }
   result.fp32_roofline_ratio =
       result.elements_per_second * memory.fp32_bytes / (result.copy_gb_per_second * 1e9);
   return result;
@@ -244,7 +295,7 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options, Device& device
 std::vector<CodecBenchRow> bench_codec(const std::vector<Codec>& codecs, std::int64_t elements,
                                        Device& device, const ProgressCall& progress) {
   if (elements <= 0) throw UsageError("bench codec: elements must be at least 1");
-  const double copy = copy_bandwidth(device);
+  const double copy = copy_bandwidth(device, 8 * elements);
   const DeviceMemory room = benchmark_memory(device, 4 * elements);
   auto* const values = reinterpret_cast<float*>(room.get());
   std::vector<CodecBenchRow> rows;

@@ -17,6 +17,7 @@ struct UpdateBenchOptions {
   std::int64_t elements = 0;
   std::vector<std::string> settings;  // "memory.momentum=SPEC": keys of [optimizer] and [memory] besides
   bool watches = false;  // measures updates that the watch looks at besides, without peaks and with them
+  int slots = 0;         // not 0: measures updates by sums as well
 };
 struct UpdateBenchResult {
   double elements_per_second = 0;       // best of the repetitions
@@ -26,6 +27,8 @@ struct UpdateBenchResult {
   std::int64_t peak_extra_bytes = 0;  // resident memory during the updates, above the tensors
   // Elements whose update the watch looks at; 0: not measured.
   double watched_per_second = 0, watched_with_peaks_per_second = 0;
+  // By a gradient of fp32, and whole steps by the sum of as many packed accumulators as there are slots.
+  double by_fp32_per_second = 0, by_slots_per_second = 0;
 };
 // Times whole update steps over one tensor in memory filled tile by tile. Throws UsageError for an unknown
 // optimizer or preset, settings that a config may not have, gradients that are applied at once, no elements,

@@ -24,6 +24,7 @@ class CudaDevice : public Device {
   void encode(const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
               const Noise& noise, bool* storable = nullptr) override;
   void decode(const RoleView& src, std::int64_t first, std::int64_t count, float* dst) override;
+  void decode_sum(std::span<const RoleView> views, float* dst, float* rooms) override;
   void decode_bf16(const RoleView& src, std::int64_t first, std::int64_t count, std::uint16_t* dst) override;
   void decode_rows(const RoleView& src, std::int64_t width, const std::int32_t* rows, std::int64_t count,
                    float* dst) override;

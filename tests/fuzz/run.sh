@@ -85,6 +85,45 @@ END
       printf 'HTTP/1.1 302 Found\r\nLocation: http://user:word@other.test/file\r\nContent-Length: 0\r\n\r\n' >"$2/elsewhere"
       printf 'HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-4/5\r\nContent-Length: 5\r\n\r\nhello' >"$2/part"
       ;;
+    gguf)
+      python3 - "$2" <<'END'
+import pathlib, struct, sys
+text = lambda s: struct.pack("<Q", len(s)) + s.encode()
+key = lambda name, kind, form, value: text(name) + struct.pack("<I" + form, kind, value)
+keys = [text("general.architecture") + struct.pack("<I", 8) + text("llama"),
+        key("llama.block_count", 4, "I", 1), key("llama.context_length", 4, "I", 8), key("llama.embedding_length", 4, "I", 32),
+        key("llama.feed_forward_length", 4, "I", 32), key("llama.attention.head_count", 4, "I", 2),
+        key("llama.attention.layer_norm_rms_epsilon", 6, "f", 1e-5),
+        text("tokenizer.ggml.model") + struct.pack("<I", 8) + text("gpt2"),
+        text("tokenizer.ggml.tokens") + struct.pack("<IIQ", 9, 8, 3) + text("a") + text("b") + text("ab"),
+        text("tokenizer.ggml.merges") + struct.pack("<IIQ", 9, 8, 1) + text("a b")]
+shapes = {"token_embd.weight": (32, 3), "output_norm.weight": (32,), "blk.0.attn_norm.weight": (32,), "blk.0.ffn_norm.weight": (32,),
+          **{f"blk.0.{n}.weight": (32, 32) for n in ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")}}
+for kind, bytes_of_32 in ((0, 128), (1, 64), (2, 18), (8, 34)):
+    entries, data = b"", b""
+    for name, shape in shapes.items():
+        of = 0 if len(shape) == 1 else kind
+        entries += text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, of, len(data))
+        size = (128 if of == 0 else bytes_of_32) * (1 if len(shape) == 1 else shape[1])
+        data += bytes(size + -size % 32)
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(shapes), len(keys)) + b"".join(keys) + entries
+    pathlib.Path(sys.argv[1], str(kind)).write_bytes(head + bytes(-len(head) % 32) + data)
+END
+      ;;
+    conversations)
+      local i=0 row
+      for row in '{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":[{"type":"text","text":"b"}],"weight":0}]}' \
+        '{"conversations":[{"from":"human","value":"a"},{"from":"function_call","value":"{\"name\":\"f\",\"arguments\":{}}"}],"tools":"[]"}' \
+        '{"instruction":"a","input":"","output":"b","system":"c"}' '{"prompt":"a","completion":"b"}' '[{"text":"a"}]'; do
+        printf '%s\n' "$row" >"$2/$((i++))"
+      done
+      printf 'instruction,output\n"a ""b""\nc",d\n' >"$2/csv"
+      ;;
+    request)
+      printf '0{"model":"tiny","prompt":["a",[97,98]],"max_tokens":3,"logprobs":2,"echo":true,"stop":["b"],"stream":false}' >"$2/text"
+      printf '1{"messages":[{"role":"system","content":"a"},{"role":"user","content":[{"type":"text","text":"b"}]}],%s}' \
+        '"temperature":0.5,"top_p":0.9,"seed":1,"stream":true,"stream_options":{"include_usage":true}' >"$2/chat"
+      ;;
     images) head -c 6146 /dev/zero >"$2/two" ;;
     idx)
       printf '\0\0\10\1\0\0\0\4\0\1\2\1\0\0\10\3\0\0\0\4\0\0\0\1\0\0\0\2abcdefgh' >"$2/four"

@@ -184,10 +184,12 @@ TEST_F(Fused, WidenedParametersAndGradientsGiveTheBitsOfTheScalarLoops) {
                                {fp32, wide_sum},
                                {spec("bf16:sr"), fp32},
                                {spec("bf16:rn"), spec("bf16:rn")},
-                               {spec("bf16:sr"), sum}};
+                               {spec("bf16:sr"), sum},
+                               {spec("int8:block128:sr:sticky"), fp32},
+                               {spec("int12:block256:sr:sticky"), fp32}};
   const RuleStep step{.learning_rate = 0.05, .weight_decay = 0.02, .update = 3, .clip = 0.75};
   for (const Rule& rule : {Rule(AdamW::make({}, step)), Rule(Sgd::make({.momentum = 0.9}, step))}) {
-    for (const int set : {fused::kCodecSets, fused::kAllSets - 1}) {
+    for (const int set : {fused::kCodecSets, fused::kFloatSets - 1}) {
       for (const auto& [parameter, gradient] : of_roles) {
         fused::Codecs codecs =
             codecs_of(rule, fused::kCodecs[static_cast<std::size_t>(set)], Rounding::kStochastic);

@@ -132,6 +132,10 @@ int run_update(const UpdateArguments& o) {
     answer["watched_elements_per_second"] = result.watched_per_second;
     answer["watched_with_peaks_elements_per_second"] = result.watched_with_peaks_per_second;
   }
+  if (options.slots > 0) {
+    answer["by_fp32_elements_per_second"] = result.by_fp32_per_second;
+    answer["by_slots_elements_per_second"] = result.by_slots_per_second;
+  }
   answer.update({{"device", device->name()},
                  {"simd", kernels::simd_level()},
                  {"optimizer", options.optimizer},
@@ -159,14 +163,18 @@ void add_update(CLI::App& bench, Action& action) {
       ->capture_default_str();
   command->add_flag("--watch", o->bench.watches,
                     "measure updates that the watch looks at too, without peaks and with them");
+  command
+      ->add_option("--slots", o->bench.slots,
+                   "measure updates by a gradient of fp32 too, and by the sum of so many slots' accumulators")
+      ->check(CLI::Range(2, 64).description(""));
   add_device_arguments(*command, o->device);
   add_simd_option(*command, o->simd);
   command->add_flag("--json", o->json, "print one JSON object");
   command->footer(
       R"(fp32_roofline_ratio: elements_per_second against copy_gb_per_second over the bytes an element takes in
 fp32 (parameter and states read and written, the gradient read: 20 with one state, 8 more with each
-other), which is what fp32 could reach. The copy runs in a process of its own, over
-2 GiB. peak_extra_bytes: resident memory of the updates above the tensors.
+other), which is what fp32 could reach. The copy runs in a process of its own, over as
+many bytes, between 256 MiB and 2 GiB. peak_extra_bytes: resident memory of the updates above the tensors.
 --set memory.rounding is of all roles, the spec of a role of that one alone.
 Examples:
   lpmm bench update --optimizer adamw --preset lpmm --elements 536870912 --threads 2 --json
@@ -321,16 +329,18 @@ Example:
 // The child of the other benchmarks: prints GB/s as one number.
 struct CopyArguments {
   int threads = 0;
+  std::int64_t bytes = kMostCopied;
 };
 
 int run_copy(const CopyArguments& o) {
-  fmt::print("{}\n", host_copy_bandwidth(o.threads) / 1e9);
+  fmt::print("{}\n", host_copy_bandwidth(o.threads, o.bytes) / 1e9);
   return kDone;
 }
 
 void add_copy(CLI::App& bench, Action& action) {
   auto o = std::make_shared<CopyArguments>();
-  CLI::App* command = bench.add_subcommand("copy", "GB/s of a plain copy over 2 GiB")->group("");
+  CLI::App* command = bench.add_subcommand("copy", "GB/s of a plain copy")->group("");
+  command->add_option("--bytes", o->bytes)->check(CLI::Range(kLeastCopied, kMostCopied).description(""));
   add_threads_option(*command, o->threads);
   on_selected(*command, action, o, run_copy);
 }

@@ -48,11 +48,13 @@ constexpr bool packs_parameters(const Preset& preset) {
 }
 // The codecs of the presets that are fused, in their order, and then that of gradients in the momentum: so
 // many sets. Behind them, for parameters and gradients that a framework keeps, fp32 with the states of each
-// preset that packs its own. A rule does not read those of states it lacks.
+// preset that packs its own; and each of these presets with a gradient of fp32, as sums over slots are. A
+// rule does not read those of states it lacks.
 inline constexpr int kCodecSets =
     1 + std::count_if(kPresets.begin(), kPresets.end(), [](const Preset& preset) { return preset.is_fused; });
-inline constexpr auto kAllSets =
+inline constexpr auto kFloatSets =
     static_cast<int>(kCodecSets + std::count_if(kPresets.begin(), kPresets.end(), packs_parameters));
+inline constexpr int kAllSets = 2 * kFloatSets - kCodecSets;
 inline constexpr auto kCodecs = [] {
   std::array<Codecs, kAllSets> sets{};
   Codecs &in_momentum = sets[kCodecSets - 1], *preset_set = sets.data(), *float_set = &in_momentum + 1;
@@ -63,6 +65,9 @@ inline constexpr auto kCodecs = [] {
     if (packs_parameters(preset)) {
       *float_set = *preset_set;
       (*float_set)[Role::kParameter] = (*float_set)[Role::kAccumulator] = kFp32;
+      Codecs& summed_set = float_set[kFloatSets - kCodecSets];
+      summed_set = *preset_set;
+      summed_set[Role::kAccumulator] = kFp32;
       ++float_set;
     }
     ++preset_set;
@@ -97,17 +102,17 @@ struct ArithmeticOf<R> {
   using Type = typename R::Arithmetic;
 };
 
-// The loops that are compiled: of the sets for a framework, those of the usual rules. Sanitizers make twenty
-// times the code of each loop: they see all sets with the rules of one and of two states, and the other
-// rules, of which only the arithmetic differs, with the set of a preset.
+// The loops that are compiled: of the sets for a framework and for sums, those of the usual rules. Sanitizers
+// make twenty times the code of each loop: they see all sets but those for sums with the rules of one and of
+// two states, and the other rules, of which only the arithmetic differs, with the set of a preset.
 template <class R>
 constexpr bool is_compiled(int set) {
   using Arithmetic = typename ArithmeticOf<R>::Type;
-  if (std::is_same_v<Arithmetic, Sgd> || std::is_same_v<Arithmetic, Adam>) return true;
+  constexpr bool kIsUsual = std::is_same_v<Arithmetic, Sgd> || std::is_same_v<Arithmetic, Adam>;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return set == 2;
+  return kIsUsual ? set < kFloatSets : set == 2;
 #else
-  return set < kCodecSets;
+  return kIsUsual || set < kCodecSets;
 #endif
 }
 

@@ -98,6 +98,22 @@ void decode_rows(Pool& pool, const RoleView& src, std::int64_t width, const std:
   });
 }
 
+void decode_sum(Pool& pool, std::span<const RoleView> views, float* dst, float* rooms) {
+  const RoleView& any = views.front();
+  const std::int64_t level = groups_of(any.elements) * kGroup;
+  for_each_tile(pool, Cut(any.elements, piece_of_blocks(any.codec)), 0, any.elements,
+                [&](std::size_t, std::int64_t at, std::int64_t n) {
+                  const auto room = [&](int i) { return (i == 0 ? dst : rooms + (i - 1) * level) + at; };
+                  const auto load = [&](int i, int to) {
+                    decode_tile(tile_of(views[static_cast<std::size_t>(i)], at, n), room(to));
+                  };
+                  const auto add = [&](int to, int from) {
+                    tile_kernels().add_scaled(room(to), room(from), 1, groups_of(n) * kGroup);
+                  };
+                  add_as_tree(0, static_cast<int>(views.size()), 0, 1, load, add);
+                });
+}
+
 void fold(Pool& pool, const Fold& fold) {
   const RoleView& accumulator = fold.accumulator;
   const Values& gradient = fold.gradient;

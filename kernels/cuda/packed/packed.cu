@@ -336,6 +336,17 @@ void CudaDevice::decode_rows(const RoleView& src, std::int64_t width, const std:
                    stream());
 }
 
+void CudaDevice::decode_sum(std::span<const RoleView> views, float* dst, float* rooms) {
+  const std::int64_t count = views.front().elements, level = groups_of(count) * kGroup;
+  const auto room = [&](int i) { return i == 0 ? dst : rooms + (i - 1) * level; };
+  const auto load = [&](int i, int to) { decode(views[static_cast<std::size_t>(i)], 0, count, room(to)); };
+  const auto add = [&](int to, int from) {
+    const RoleView sum = {Codec(), reinterpret_cast<std::uint8_t*>(room(to)), nullptr, count};
+    fold_alone({sum, 0, {room(from), static_cast<std::size_t>(count)}});
+  };
+  add_as_tree(0, static_cast<int>(views.size()), 0, 1, load, add);
+}
+
 void CudaDevice::fold_alone(const Fold& fold) {
   if (fold.args.stats != nullptr) return fold_counted(*this, host_, fold);
   if (fast::fold(fold, arrivals_, stream())) return;

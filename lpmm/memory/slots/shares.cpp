@@ -7,6 +7,7 @@
 #include "kernels/matrix.h"
 #include "lpmm/memory/optimizer_config.h"
 #include "lpmm/memory/roles.h"
+#include "lpmm/memory/slots/kept.h"
 
 namespace lpmm {
 namespace {
@@ -151,8 +152,7 @@ SentBytes sent_bytes(std::span<const TensorInfo> tensors, const Policy& policy,
         if (rank == sharding.rank) {
           sent.parameters += (sharding.ranks - 1) * piece_bytes(specs[Role::kParameter], p.count);
         } else {
-          sent.accumulators += (clips(optimizer) ? 2 : 1) * sharding.own_slots() *
-                               piece_bytes(specs[Role::kAccumulator], p.count);
+          sent.accumulators += sharding.own_slots() * piece_bytes(specs[Role::kAccumulator], p.count);
         }
       }
     }
@@ -167,7 +167,9 @@ std::int64_t slot_workspace_bytes(std::span<const TensorInfo> tensors, const Pol
   const int terms = std::bit_width(static_cast<unsigned>(sharding.slots - 1));
   const std::int64_t at_once =
       sharding.ranks == 1 ? 0 : bytes_at_once(shares, tensors, policy, sharding) * (sharding.ranks - 1);
-  return 4 * (shares.room() + terms * kQuantum) + 2 * at_once;
+  const bool keeps = sharding.ranks > 1 && clips(optimizer);
+  const std::int64_t kept = keeps ? Kept(shares, tensors, policy, sharding).bytes() : 0;
+  return 4 * (shares.room() + terms * kQuantum) + 2 * at_once + kept;
 }
 
 }  // namespace lpmm

@@ -64,7 +64,7 @@ class Shares {
 // The bytes of a piece of a role, as ranks send them: codes, and from steps_at() on its steps.
 std::int64_t steps_at(const Spec& spec, std::int64_t count);
 std::int64_t piece_bytes(const Spec& spec, std::int64_t count);
-// The bytes that a rank sends to all others in a step: accumulators, twice with clipping, and parameters.
+// The bytes that a rank sends to all others in a step: accumulators and parameters.
 struct SentBytes {
   std::int64_t accumulators = 0, parameters = 0;
   std::int64_t all() const { return accumulators + parameters; }
@@ -74,7 +74,8 @@ SentBytes sent_bytes(std::span<const TensorInfo> tensors, const Policy& policy,
 // The most that a rank sends to and takes from another one at once.
 std::int64_t bytes_at_once(const Shares& shares, std::span<const TensorInfo> tensors, const Policy& policy,
                            const Sharding& sharding);
-// The workspace that summing over slots takes, 0 for one slot: sums, and the bytes of an exchange.
+// The workspace that summing over slots takes, 0 for one slot: sums, the bytes of an exchange, and with
+// clipping the accumulators of others for which this rank has no place.
 std::int64_t slot_workspace_bytes(std::span<const TensorInfo> tensors, const Policy& policy,
                                   const OptimizerConfig& optimizer, const Sharding& sharding);
 

@@ -26,6 +26,12 @@ kernels::RoleView view_at(const Codec& codec, std::byte* at, std::int64_t count)
   return {codec, codes, step_bytes(codec, count) > 0 ? steps : nullptr, count};
 }
 
+// What lies on the host as it was sent, to the device.
+void put(PackedDevice& device, const kernels::RoleView& from, const kernels::RoleView& to) {
+  device.upload(to.codes, from.codes, code_bytes(to.codec.format, to.elements));
+  if (to.steps != nullptr) device.upload(to.steps, from.steps, step_bytes(to.codec, to.elements));
+}
+
 struct SquareOf {
   int tensor = 0;
   std::int64_t first = 0;
@@ -46,14 +52,21 @@ Slots::Slots(std::span<const TensorInfo> tensors, const Policy& policy, const Op
       shares_(tensors, policy, optimizer, ranks.size()),
       count_(count),
       own_(count / ranks.size()),
-      per_slot_(microbatches / count) {
+      per_slot_(microbatches / count),
+      versions_(static_cast<std::size_t>(count)) {
   const auto n = static_cast<std::size_t>(ranks.size());
   const int terms = std::bit_width(static_cast<unsigned>(count - 1));
   sums_ = allocate(device, 4 * (shares_.room() + terms * kQuantum), "sums over slots", "a smaller model");
   if (n == 1) return;
   out_.resize(n);
   in_.resize(n);
-  staged_bytes_ = bytes_at_once(shares_, tensors, policy, {count, ranks.size(), ranks.rank()});
+  const Sharding sharding{count, ranks.size(), ranks.rank()};
+  if (clips(optimizer)) {
+    kept_.emplace(shares_, tensors, policy, sharding);
+    kept_memory_ = allocate(device, kept_->bytes(), "accumulators of other ranks", "a smaller model");
+    return;
+  }
+  staged_bytes_ = bytes_at_once(shares_, tensors, policy, sharding);
   staged_ = allocate(device, staged_bytes_ * static_cast<std::int64_t>(n), "the exchange of ranks",
                      "a smaller model");
 }
@@ -105,12 +118,13 @@ void Slots::append(const MemoryState& memory, const kernels::RoleView& part,
   memory.device.download(there.steps, part.steps, step_bytes(part.codec, part.elements));
 }
 
-// Every rank gets its pieces of this round from all slots; `own` is their layout.
-void Slots::exchange(MemoryState& memory, std::size_t index, const Layout& own) {
+// Every rank gets its pieces of this round from all slots.
+void Slots::exchange(MemoryState& memory, std::size_t index) {
   const auto n = static_cast<std::size_t>(ranks_.size());
   std::vector<std::span<const std::byte>> send(n);
   std::vector<std::span<std::byte>> receive(n);
-  const bool is_host = memory.device.is_host();
+  const Layout own = layout(memory, round(ranks_.rank(), index), Role::kAccumulator);
+  const bool is_in_place = memory.device.is_host() && !kept_;
   for (std::size_t i = 0; i < n; ++i) {
     if (static_cast<int>(i) == ranks_.rank()) continue;
     out_[i].clear();
@@ -123,50 +137,66 @@ void Slots::exchange(MemoryState& memory, std::size_t index, const Layout& own) 
       }
     }
     const auto bytes = static_cast<std::size_t>(own_ * own.bytes);
-    if (!is_host) in_[i].resize(bytes);
+    if (!is_in_place) in_[i].resize(bytes);
     std::byte* const to = staged_.get() + static_cast<std::int64_t>(i) * staged_bytes_;
     send[i] = out_[i];
-    receive[i] = {is_host ? to : in_[i].data(), bytes};
+    receive[i] = {is_in_place ? to : in_[i].data(), bytes};
   }
   ranks_.swap(send, receive);
-  for (std::size_t i = 0; i < n && !is_host; ++i) {
+  if (kept_) return keep(memory, index, own);
+  for (std::size_t i = 0; i < n && !is_in_place; ++i) {
     memory.device.upload(staged_.get() + static_cast<std::int64_t>(i) * staged_bytes_, receive[i].data(),
                          std::ssize(receive[i]));
   }
 }
 
-// Returns a slot's accumulator of a piece of this rank: its own, or as another rank sent it.
-kernels::RoleView Slots::version(const MemoryState& memory, const Shares::Piece& piece, int slot,
-                                 const Layout& own, std::size_t place) const {
-  const int rank = slot / own_, of_rank = slot % own_;
-  const kernels::RoleView& first = view_in(memory, piece, Role::kAccumulator);
-  if (rank == ranks_.rank()) return part_of(accumulator(first, of_rank), piece.first, piece.count);
-  return view_at(first.codec, staged_.get() + rank * staged_bytes_ + of_rank * own.bytes + own.at[place],
-                 piece.count);
+// Puts what came in this round where it stays until the update.
+void Slots::keep(MemoryState& memory, std::size_t index, const Layout& own) {
+  const Shares::Round* mine = round(ranks_.rank(), index);
+  for (int slot = 0; slot < count_ && mine != nullptr; ++slot) {
+    const int rank = slot / own_;
+    if (rank == ranks_.rank()) continue;
+    std::byte* const sent = in_[static_cast<std::size_t>(rank)].data() + slot % own_ * own.bytes;
+    for (std::size_t i = 0; i < mine->pieces.size(); ++i) {
+      const Shares::Piece& p = mine->pieces[i];
+      const kernels::RoleView to = kept_at(memory, p, kept_->at(index, i, slot));
+      put(memory.device, view_at(to.codec, sent + own.at[i], p.count), to);
+    }
+  }
 }
 
-// out <- slots first, ..., first + count - 1, neighbours first, then neighbours of those, as sum_as_tree().
-template <class Version>
-void Slots::add(MemoryState& memory, const Version& version, int first, int count, std::span<float> out,
-                int depth) {
-  if (count == 1) return memory.device.decode(version(first), 0, std::ssize(out), out.data());
-  const int left = static_cast<int>(std::bit_floor(static_cast<unsigned>(count - 1)));
-  const std::span<float> term(room(shares_.room() + depth * kQuantum), out.size());
-  add(memory, version, first, left, out, depth + 1);
-  add(memory, version, first + left, count - left, term, depth + 1);
-  const kernels::Fold plus{floats_at(out.data(), std::ssize(out)), 0, term};
-  memory.device.fold({&plus, 1});
+kernels::RoleView Slots::kept_at(const MemoryState& memory, const Shares::Piece& piece,
+                                 const Kept::Place& place) const {
+  if (place.tensor < 0) {
+    const Codec& codec = view_in(memory, piece, Role::kAccumulator).codec;
+    return view_at(codec, kept_memory_.get() + place.first, piece.count);
+  }
+  const kernels::RoleView& first = memory.view(place.tensor, Role::kAccumulator);
+  return part_of(accumulator(first, place.slot), place.first, piece.count);
+}
+
+// Returns a slot's accumulator of a piece of this rank: its own, or as another rank sent it.
+kernels::RoleView Slots::version(const MemoryState& memory, std::size_t index, std::size_t piece, int slot,
+                                 const Layout& own) const {
+  const Shares::Piece& p = round(ranks_.rank(), index)->pieces[piece];
+  const int rank = slot / own_, of_rank = slot % own_;
+  const kernels::RoleView& first = view_in(memory, p, Role::kAccumulator);
+  if (rank == ranks_.rank()) return part_of(accumulator(first, of_rank), p.first, p.count);
+  if (kept_) return kept_at(memory, p, kept_->at(index, piece, slot));
+  return view_at(first.codec, staged_.get() + rank * staged_bytes_ + of_rank * own.bytes + own.at[piece],
+                 p.count);
 }
 
 void Slots::sum(MemoryState& memory, std::size_t index) {
   const Shares::Round* own = round(ranks_.rank(), index);
-  const Layout of_slot = layout(memory, own, Role::kAccumulator);
-  if (ranks_.size() > 1) exchange(memory, index, of_slot);
   if (own == nullptr) return;
+  const Layout of_slot = layout(memory, own, Role::kAccumulator);
   for (std::size_t i = 0; i < own->pieces.size(); ++i) {
     const Shares::Piece& p = own->pieces[i];
-    const auto of_piece = [&](int slot) { return version(memory, p, slot, of_slot, i); };
-    add(memory, of_piece, 0, count_, {room(p.room), static_cast<std::size_t>(p.count)}, 0);
+    for (int slot = 0; slot < count_; ++slot) {
+      versions_[static_cast<std::size_t>(slot)] = version(memory, index, i, slot, of_slot);
+    }
+    memory.device.decode_sum(versions_, room(p.room), room(shares_.room()));
   }
 }
 
@@ -174,6 +204,7 @@ GradientSquares Slots::gradient_squares(MemoryState& memory) {
   ranks_.now_in(memory.step, "norms");
   std::vector<std::pair<Shares::Piece, const double*>> found;
   for (std::size_t j = 0; j < shares_.most_rounds(); ++j) {
+    if (ranks_.size() > 1) exchange(memory, j);
     sum(memory, j);
     const Shares::Round* own = round(ranks_.rank(), j);
     if (own == nullptr) continue;
@@ -251,8 +282,7 @@ void Slots::hand_out(MemoryState& memory, std::size_t index) {
       const Shares::Piece& p = theirs->pieces[k];
       const kernels::RoleView to = part_of(view_in(memory, p, Role::kParameter), p.first, p.count);
       const kernels::RoleView from = view_at(to.codec, in_[i].data() + at.at[k], p.count);
-      memory.device.upload(to.codes, from.codes, code_bytes(to.codec.format, p.count));
-      if (to.steps != nullptr) memory.device.upload(to.steps, from.steps, step_bytes(to.codec, p.count));
+      put(memory.device, from, to);
     }
   }
 }
@@ -289,6 +319,7 @@ void Slots::update(MemoryState& memory, const Clip& clip) {
   ranks_.now_in(memory.step, "update");
   counted_.clear();
   for (std::size_t j = 0; j < shares_.most_rounds(); ++j) {
+    if (ranks_.size() > 1 && !kept_) exchange(memory, j);
     sum(memory, j);
     update_pieces(memory, clip, j);
   }

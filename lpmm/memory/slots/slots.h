@@ -4,11 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "kernels/packed_device.h"
 #include "lpmm/memory/clipping.h"
+#include "lpmm/memory/slots/kept.h"
 #include "lpmm/memory/slots/shares.h"
 #include "lpmm/memory/step.h"
 
@@ -36,7 +38,8 @@ class Slots {
   const Shares& shares() const { return shares_; }
   std::vector<std::int64_t> owned_ends(int tensor) const;
 
-  // The square sums of the summed gradient.
+  // The square sums of the summed gradient; for steps that clip, before the update. What was sent for them is
+  // kept, and the accumulators here hold nothing else from then on.
   GradientSquares gradient_squares(MemoryState& memory);
   // Updates what this rank owns, and takes the others' parameters. Accumulators are empty after it. Throws
   // RunError, on every rank, where one of them could not store something.
@@ -51,12 +54,12 @@ class Slots {
   const Shares::Round* round(int rank, std::size_t index) const;  // null: it has fewer
   Layout layout(const MemoryState& memory, const Shares::Round* round, Role role) const;
   void append(const MemoryState& memory, const kernels::RoleView& part, std::vector<std::byte>& to) const;
-  void exchange(MemoryState& memory, std::size_t index, const Layout& own);
-  kernels::RoleView version(const MemoryState& memory, const Shares::Piece& piece, int slot,
-                            const Layout& own, std::size_t place) const;
-  template <class Version>
-  void add(MemoryState& memory, const Version& version, int first, int count, std::span<float> out,
-           int depth);
+  void exchange(MemoryState& memory, std::size_t index);
+  void keep(MemoryState& memory, std::size_t index, const Layout& own);
+  kernels::RoleView kept_at(const MemoryState& memory, const Shares::Piece& piece,
+                            const Kept::Place& place) const;
+  kernels::RoleView version(const MemoryState& memory, std::size_t index, std::size_t piece, int slot,
+                            const Layout& own) const;
   void sum(MemoryState& memory, std::size_t index);
   void update_pieces(MemoryState& memory, const Clip& clip, std::size_t index);
   void hand_out(MemoryState& memory, std::size_t index);
@@ -69,7 +72,10 @@ class Slots {
   std::int64_t stride_ = 0;
   std::int64_t staged_bytes_ = 0;  // of each other rank
   DeviceMemory sums_, staged_;     // fp32; what the others sent
+  std::optional<Kept> kept_;       // with clipping: where that lies until the update, in place of staged_
+  DeviceMemory kept_memory_;
   std::vector<std::vector<std::byte>> out_, in_;
+  std::vector<kernels::RoleView> versions_;  // of a piece, in all slots
   struct Counted {
     int tensor = 0;
     std::int64_t first = 0;

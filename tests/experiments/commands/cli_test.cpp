@@ -460,14 +460,16 @@ TEST_F(Answers, ARunInTwoPartsEndsWithTheSameBytes) {
 }
 
 TEST_F(Answers, BenchUpdateHasItsKeys) {
-  // One run: the copy it is compared with moves 2 GiB five times.
   const Outcome outcome =
       run_lpmm({"bench", "update", "--optimizer", "adamw", "--preset", "lpmm-min", "--elements", "1000000",
-                "--threads", "1", "--json", "--set", "memory.momentum=int8:block128:qr"});
+                "--threads", "1", "--slots", "2", "--json", "--set", "memory.momentum=int8:block128:qr"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const json answer = outcome.json();
-  expect_keys(answer, {"elements_per_second", "packed_bytes_per_element", "copy_gb_per_second",
-                       "fp32_roofline_ratio", "peak_extra_bytes"});
+  expect_keys(answer,
+              {"elements_per_second", "packed_bytes_per_element", "copy_gb_per_second", "fp32_roofline_ratio",
+               "peak_extra_bytes", "by_fp32_elements_per_second", "by_slots_elements_per_second"});
+  EXPECT_GT(answer["by_slots_elements_per_second"], 0);
+  EXPECT_GT(answer["by_fp32_elements_per_second"], answer["by_slots_elements_per_second"]);
   const double speed = answer["elements_per_second"], copy = answer["copy_gb_per_second"];
   EXPECT_GT(speed, 0);
   EXPECT_GT(copy, 0);

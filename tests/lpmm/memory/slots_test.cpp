@@ -167,14 +167,24 @@ struct Told {
   std::string error;
 };
 
-std::string bytes_at(const void* at, std::int64_t count) {
-  return {static_cast<const char*>(at), static_cast<std::size_t>(at == nullptr ? 0 : count)};
+std::string bytes_at(PackedDevice& device, const void* at, std::int64_t count) {
+  std::string bytes(static_cast<std::size_t>(at == nullptr ? 0 : count), '\0');
+  device.download(bytes.data(), at, std::ssize(bytes));
+  return bytes;
 }
 
 constexpr std::uint32_t kSteps = 3, kFailingStep = 2;
 
-void train(const SlotCase& c, Ranks& ranks, Told& told) {
-  CpuDevice device(1);
+using MakeDevice = std::unique_ptr<Device>();
+std::unique_ptr<Device> on_cpu() {
+  return std::make_unique<CpuDevice>(1);
+}
+std::unique_ptr<Device> on_emulated() {
+  return std::make_unique<kernels::EmulatedCuda>(1);
+}
+
+void train(const SlotCase& c, Device& device, Ranks& ranks, Told& told) {
+  const DeviceMemory room = device.allocate(4 * 70000);
   ModelMemory memory(kSlotTensors, c.policy(), c.optimizer(), 7, c.microbatches, device, c.slots, ranks);
   for (int i = 0; i < memory.tensors(); ++i) memory.initialize(i, 0, initial(i));
   const Share own = memory.own_microbatches();
@@ -185,7 +195,7 @@ void train(const SlotCase& c, Ranks& ranks, Told& told) {
         Floats g = gradient(i, number, k);
         const bool fails = number == kFailingStep && k == c.microbatches - 1 && i == 2;
         if (fails) g[5] = std::numeric_limits<float>::quiet_NaN();
-        step.fold(i, 0, g, k);
+        step.fold(i, 0, {on_device(device, g.data(), std::ssize(g), room.get()), g.size()}, k);
       }
     }
     const std::int64_t before = ranks.sent_bytes();
@@ -202,8 +212,8 @@ void train(const SlotCase& c, Ranks& ranks, Told& told) {
     for (const Role role : kEveryRole) {
       const kernels::RoleView v = memory.view(i, role);
       if (v.codes == nullptr || role == Role::kAccumulator) continue;
-      codes[role] = bytes_at(v.codes, code_bytes(v.codec.format, v.elements));
-      steps[role] = bytes_at(v.steps, step_bytes(v.codec, v.elements));
+      codes[role] = bytes_at(device, v.codes, code_bytes(v.codec.format, v.elements));
+      steps[role] = bytes_at(device, v.steps, step_bytes(v.codec, v.elements));
       if (role == Role::kParameter) continue;
       told.state_bytes += std::ssize(codes[role]) + std::ssize(steps[role]);
     }
@@ -211,18 +221,18 @@ void train(const SlotCase& c, Ranks& ranks, Told& told) {
     codes[Role::kParameter].clear();
     steps[Role::kParameter].clear();
     if (const kernels::RoleView v = memory.average(i); v.codes != nullptr) {
-      told.averages[i] += bytes_at(v.codes, code_bytes(v.codec.format, v.elements));
-      told.average_steps[i] += bytes_at(v.steps, step_bytes(v.codec, v.elements));
+      told.averages[i] += bytes_at(device, v.codes, code_bytes(v.codec.format, v.elements));
+      told.average_steps[i] += bytes_at(device, v.steps, step_bytes(v.codec, v.elements));
     }
     told.codes.push_back(std::move(codes));
     told.steps.push_back(std::move(steps));
   }
 }
 
-std::vector<Told> train_on(const SlotCase& c, int count) {
+std::vector<Told> train_on(const SlotCase& c, int count, MakeDevice* make_device = on_cpu) {
   std::vector<Told> told(static_cast<std::size_t>(count));
   if (count == 1) {
-    train(c, alone(), told[0]);
+    train(c, *make_device(), alone(), told[0]);
     return told;
   }
   auto ranks = linked_ranks(count, 60);
@@ -230,7 +240,7 @@ std::vector<Told> train_on(const SlotCase& c, int count) {
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     threads.emplace_back([&, i] {
       try {
-        train(c, *ranks[i], told[i]);
+        train(c, *make_device(), *ranks[i], told[i]);
       } catch (const std::exception& e) {
         told[i].error = e.what();
       }
@@ -325,6 +335,36 @@ TEST(Slots, RanksStoreWhatOneDoes) {
       SCOPED_TRACE(fmt::format("{}, {} ranks", c.name(), count));
       expect_same(train_on(c, count), one);
       if (::testing::Test::HasFailure()) return;
+    }
+  }
+}
+
+TEST(Slots, RanksOnEmulatedGpusStoreWhatOneCpuDoes) {
+  const SlotCase cases[] = {{.microbatches = 2, .slots = 2, .clip = 0.1},
+                            {.preset = "lpmm-compact", .rule = "lion", .microbatches = 2, .slots = 2}};
+  for (const SlotCase& c : cases) {
+    SCOPED_TRACE(c.name());
+    expect_same(train_on(c, 2, on_emulated), train_on(c, 1)[0]);
+  }
+}
+
+// What a rank was sent lies where it had what it has sent; so does all but tails and what is odd.
+TEST(Slots, ClippingSendsNothingTwiceAndTakesLittleMemory) {
+  const std::vector<TensorInfo> tensors = {{"wte", {2048, 768}}, {"mlp", {3072, 768}}, {"bias", {3072}}};
+  for (const int ranks : {2, 4, 8}) {
+    OptimizerConfig clipped, plain;
+    clipped.rule = plain.rule = RuleName::find("adamw").value();
+    clipped.clip_norm = 1;
+    const Policy policy = make_policy("lpmm-min");
+    for (int rank = 0; rank < ranks; ++rank) {
+      const Sharding sharding{8, ranks, rank};
+      EXPECT_EQ(sent_bytes(tensors, policy, clipped, sharding).all(),
+                sent_bytes(tensors, policy, plain, sharding).all());
+      const std::int64_t more = slot_workspace_bytes(tensors, policy, clipped, sharding) -
+                                slot_workspace_bytes(tensors, policy, plain, sharding);
+      const std::int64_t quantum = piece_bytes(specs_for(policy, tensors[0])[Role::kAccumulator], kQuantum);
+      EXPECT_GE(more, 0);
+      EXPECT_LE(more, 8 * 2 * quantum) << ranks << " ranks, rank " << rank;
     }
   }
 }

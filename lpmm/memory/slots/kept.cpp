@@ -1,0 +1,66 @@
+#include "lpmm/memory/slots/kept.h"
+
+#include <algorithm>
+
+#include "lpmm/memory/roles.h"
+
+namespace lpmm {
+namespace {
+
+// Free places that hold as many elements of one codec.
+struct Free {
+  Spec codec;
+  std::int64_t count;
+  std::vector<Kept::Place> places;
+};
+
+std::vector<Kept::Place>& alike(std::vector<Free>& free, const Spec& codec, std::int64_t count) {
+  const auto found = std::find_if(free.begin(), free.end(),
+                                  [&](const Free& f) { return f.count == count && f.codec == codec; });
+  if (found != free.end()) return found->places;
+  return free.emplace_back(Free{codec, count, {}}).places;
+}
+
+}  // namespace
+
+Kept::Kept(const Shares& shares, std::span<const TensorInfo> tensors, const Policy& policy,
+           const Sharding& sharding)
+    : sharding_(sharding) {
+  std::vector<Spec> codecs;
+  for (const TensorInfo& t : tensors) codecs.push_back(specs_for(policy, t)[Role::kAccumulator]);
+  const auto codec_of = [&](const Shares::Piece& p) { return codecs[static_cast<std::size_t>(p.tensor)]; };
+  const auto own = shares.rounds(sharding.rank);
+  std::vector<Free> free;
+  for (std::size_t j = 0; j < own.size(); ++j) {
+    for (int rank = 0; rank < sharding.ranks; ++rank) {
+      const auto theirs = shares.rounds(rank);
+      if (rank == sharding.rank || j >= theirs.size()) continue;
+      for (const Shares::Piece& p : theirs[j].pieces) {
+        std::vector<Place>& places = alike(free, codec_of(p), p.count);
+        for (int slot = 0; slot < sharding.own_slots(); ++slot) places.push_back({p.tensor, slot, p.first});
+      }
+    }
+    std::vector<Place>& taken = places_.emplace_back();
+    pieces_.push_back(own[j].pieces.size());
+    for (int slot = sharding.own_slots(); slot < sharding.slots; ++slot) {
+      for (const Shares::Piece& p : own[j].pieces) {
+        std::vector<Place>& places = alike(free, codec_of(p), p.count);
+        if (places.empty()) {
+          taken.push_back({-1, 0, bytes_});
+          bytes_ += piece_bytes(codec_of(p), p.count);
+        } else {
+          taken.push_back(places.back());
+          places.pop_back();
+        }
+      }
+    }
+  }
+}
+
+const Kept::Place& Kept::at(std::size_t round, std::size_t piece, int slot) const {
+  const int own = sharding_.own_slots();
+  const int of_others = slot < sharding_.rank * own ? slot : slot - own;
+  return places_[round][static_cast<std::size_t>(of_others) * pieces_[round] + piece];
+}
+
+}  // namespace lpmm
