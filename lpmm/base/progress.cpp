@@ -89,7 +89,7 @@ void Progress::show(const std::string& text) {
 ProgressCall Progress::share_of(const std::string& work) {
   return [this, work](std::int64_t done, std::int64_t all) {
     if (done == all || !due()) return;
-    if (all == 0) return show(fmt::format("{}: {}", work, done));  // nobody knows how much there is
+    if (all == 0) return show(fmt::format("{}: {} so far", work, done));  // nobody knows how much there is
     show(fmt::format("{}: {:.0f} %", work, 100.0 * static_cast<double>(done) / static_cast<double>(all)));
   };
 }
