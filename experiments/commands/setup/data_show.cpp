@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "experiments/commands/arguments.h"
@@ -18,6 +20,8 @@
 #include "lpmm/data/conversations/conversations.h"
 #include "lpmm/data/preferences/preferences.h"
 #include "lpmm/data/text_data.h"
+#include "lpmm/files/files.h"
+#include "lpmm/files/temporary_folder.h"
 #include "lpmm/run/beside/model_files.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/setup.h"
@@ -54,6 +58,15 @@ Reads reads_of(const ShowArguments& o) {
   const std::string files = find_tokenizer_files(o.tokenizer);
   const fs::path path(files);
   return {load_tokenizer(files), fs::is_directory(path) ? files : path.parent_path().string()};
+}
+
+// Rows are read twice, which standard input is not.
+void keep_input(const std::string& path) {
+  File kept(path, File::Mode::kNew);
+  std::vector<char> piece(1 << 20);
+  while (std::cin.read(piece.data(), std::ssize(piece)), std::cin.gcount() > 0) {
+    kept.write(std::as_bytes(std::span(piece).first(static_cast<std::size_t>(std::cin.gcount()))));
+  }
 }
 
 std::string with_marks(const Document& document, const Tokenizer& tokenizer, bool colours) {
@@ -166,10 +179,15 @@ int run_show(const ShowArguments& o) {
     throw UsageError("--init and --tokenizer both say how a text is read");
   ShowArguments given = o;
   if (given.tokenizer.empty()) given.tokenizer = "bytes";
+  std::optional<TemporaryFolder> input;
+  if (o.path == "-") {
+    given.path = input.emplace("input") / "rows.jsonl";
+    keep_input(given.path);
+  }
   const Reads reads = reads_of(given);
   const std::optional<chat::Template> chat_template = find_template(o.chat_template, reads.folder);
   const chat::Template* used = chat_template ? &*chat_template : nullptr;
-  const Shown all = read_to_show(o, *reads.tokenizer, used);
+  const Shown all = read_to_show(given, *reads.tokenizer, used);
   std::vector<std::int64_t> lengths;
   for (const Document& document : all.documents) lengths.push_back(std::ssize(document.ids));
   std::ranges::sort(lengths);
@@ -211,7 +229,7 @@ void add_data_show_command(CLI::App& data, Action& action) {
   command
       ->add_option("FILE", o->path,
                    "conversations or pairs of answers: .jsonl, .json, .csv, .tsv, also as .gz, or a folder "
-                   "of them")
+                   "of them; - for JSON lines from standard input")
       ->required();
   command
       ->add_option("--set", o->set,

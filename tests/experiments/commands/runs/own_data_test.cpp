@@ -159,6 +159,10 @@ TEST_F(OwnData, PairsOfAnswersAreTrainedOnByTheirOwnRecipe) {
   EXPECT_NE(shown.out.find("60 pairs of answers"), std::string::npos) << shown.out << shown.err;
   EXPECT_NE(shown.out.find("chosen, 6 tokens"), std::string::npos) << shown.out;
   EXPECT_NE(shown.out.find("0? [[kmn]]"), std::string::npos) << shown.out;
+  const Outcome piped =
+      run_lpmm({"data", "show", "-"},
+               {.folder = path(""), .launcher = {"sh", "-c", "head -n 2 pairs.jsonl | \"$@\"", "sh"}});
+  EXPECT_NE(piped.out.find("2 rows: 2 pairs of answers"), std::string::npos) << piped.out << piped.err;
   expect_failure(lpmm({"data", "show", "pairs.jsonl", "--set", "conversations"}), 1,
                  {"line 1", "data.set = \"preferences\" reads pairs of answers"});
   fs::remove(path("mine/reference.safetensors"));
