@@ -35,12 +35,16 @@ double best_seconds(Device& device, const Body& body) {
 
 }  // namespace
 
-DeviceMemory benchmark_memory(Device& device, std::int64_t bytes) {
+void check_available(Device& device, std::int64_t bytes) {
   const std::int64_t available = device.own_bytes() ? device.available_memory().value() : available_memory();
   if (bytes > available) {
     throw RunError(fmt::format("bench: {} bytes are needed at once, {} are available; use fewer elements",
                                bytes, available));
   }
+}
+
+DeviceMemory benchmark_memory(Device& device, std::int64_t bytes) {
+  check_available(device, bytes);
   DeviceMemory memory = allocate(device, bytes, "a benchmark", "fewer elements (--elements)");
   device.fill_with_zeros(memory.get(), bytes);  // touched memory counts as taken at the next call
   return memory;
@@ -69,7 +73,7 @@ double host_copy_bandwidth(int threads, std::int64_t bytes) {
 }
 
 double copy_bandwidth(Device& device, std::int64_t bytes) {
-  bytes = std::clamp(bytes, kLeastCopied, kMostCopied);
+  bytes = std::clamp(bytes / 2, kLeastCopied, kMostCopied);
   if (!device.own_bytes()) {
     const std::string text =
         output_of({own_program(), "bench", "copy", "--threads", std::to_string(device.host_threads()),

@@ -7,12 +7,14 @@
 
 namespace lpmm {
 
-// Zeroed memory of a benchmark. Throws RunError where it does not fit into what the device, or the host, has
-// left: it is not to be found out by touching it.
+// Throws RunError where so many bytes do not fit into what the device, or the host, has left: it is not to be
+// found out by touching them.
+void check_available(Device& device, std::int64_t bytes);
+// Zeroed memory of a benchmark, that fits.
 DeviceMemory benchmark_memory(Device& device, std::int64_t bytes);
 
-// Bytes per second, read plus written, of a plain copy of about as many bytes as what is judged by it moves,
-// the best of five. On the host it is made in a process of its own, `lpmm bench copy`; throws RunError where
+// Bytes per second, read plus written, of a plain copy that moves about as many as what is judged by it, the
+// best of five. On the host it is made in a process of its own, `lpmm bench copy`; throws RunError where
 // that cannot be started or prints none.
 inline constexpr std::int64_t kLeastCopied = std::int64_t{1} << 28, kMostCopied = std::int64_t{1} << 31;
 double copy_bandwidth(Device& device, std::int64_t bytes);

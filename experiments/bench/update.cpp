@@ -27,6 +27,7 @@ namespace {
 
 constexpr int kRepetitions = 3;
 constexpr std::int64_t kFill = 1 << 18;  // elements made at once when a tensor is filled
+constexpr std::int64_t kFp32Moved = 28;  // bytes of an element that AdamW reads and writes
 constexpr std::uint32_t kGradientSample = kRoles;
 
 template <class Body>
@@ -222,10 +223,11 @@ double by_fp32_per_second(Updates updates, std::int64_t elements) {
 double by_slots_per_second(const TensorInfo& info, const RunConfig& config, int slots,
                            const std::vector<float>& gradient, Device& device) {
   ModelMemory memory({info}, config.policy, config.optimizer, 1, slots, device, slots);
-  fill(device, info.elements(), sample(0.05F, false, 0),
-       [&](std::int64_t at, std::int64_t count, const float* values) {
-         memory.initialize(0, at, {values, static_cast<std::size_t>(count)});
-       });
+  const std::vector<float> initial = sample(0.05F, false, 0);
+  for (std::int64_t at = 0; at < info.elements(); at += kFill) {
+    const std::int64_t count = std::min(kFill, info.elements() - at);
+    memory.initialize(0, at, {initial.data(), static_cast<std::size_t>(count)});
+  }
   double best = std::numeric_limits<double>::infinity();
   for (int i = 0; i < kRepetitions; ++i) {
     Step step = memory.begin_step({static_cast<std::uint32_t>(i + 1), peak_rate(config.optimizer)});
@@ -249,11 +251,16 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options, Device& device
   const OptimizerConfig& optimizer = config.optimizer;
   const Policy& policy = config.policy;
   const TensorInfo info = {"", shape_of(n)};
+  if (options.slots > 0 && policy.accumulate_in_momentum) {
+    throw UsageError(
+        "bench update: --slots needs an accumulator: --set memory.accumulator=soft4:block128:sr");
+  }
   const int peaks = options.watches ? watched_peaks(info, optimizer) : 0;
   const Rule rule = make_rule(optimizer, info, peak_rate(optimizer), 1000, 1, policy.error_feedback);
   UpdateBenchResult result;
+  check_available(device, memory_ledger({&info, 1}, policy, optimizer).model_memory());
+  result.copy_gb_per_second = copy_bandwidth(device, kFp32Moved * n) / 1e9;
   const Tensor memory(device, info, policy, optimizer);
-  result.copy_gb_per_second = copy_bandwidth(device, static_cast<std::int64_t>(memory.fp32_bytes) * n) / 1e9;
   kernels::UpdateArgs args;
   args.roles = memory.views;
   result.packed_bytes_per_element = memory.bytes / static_cast<double>(n);

@@ -160,7 +160,7 @@ void decode_q6_k(const std::byte* block, float* out) {
 
 constexpr GgufType kGgufTypes[] = {
     {0, "f32", 1, 4, decode_f32, encode_f32, "F32", 0},
-    {1, "f16", 1, 2, decode_f16, encode_f16, "f16", 1},
+    {1, "f16", 1, 2, decode_f16, encode_f16, "F16", 1},
     {30, "bf16", 1, 2, decode_bf16, encode_bf16, "BF16", 32},
     {8, "q8_0", kShort, 34, decode_q8_0, encode_q8_0, {}, 7},
     {2, "q4_0", kShort, 18, decode_q4_0, encode_q4_0, {}, 2},

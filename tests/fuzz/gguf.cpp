@@ -19,6 +19,7 @@ LPMM_FUZZ_TARGET(bytes) {
   const lpmm::GgufTensors tensors(file.path());
   for (const lpmm::SafetensorsEntry& entry : tensors.entries()) {
     lpmm::fuzz::must(entry.bytes <= 32 * bytes.size());  // 4 bytes of a weight that takes no bit less than 1
+    lpmm::fuzz::must(entry.dtype == "F32" || entry.dtype == "F16" || entry.dtype == "BF16");
     std::vector<std::byte> values(entry.bytes);
     tensors.read(entry, 0, values);
   }

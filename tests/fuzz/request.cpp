@@ -53,5 +53,9 @@ LPMM_FUZZ_TARGET(bytes) {
         lpmm::read_request(std::string(lpmm::fuzz::text(bytes.subspan(1))), is_chat, served);
     lpmm::fuzz::must(!request.prompts.empty() && request.write.tokens <= served.most_tokens);
   } catch (const lpmm::ApiError&) {
+  } catch (const lpmm::RunError&) {  // a client would be told nothing
+    lpmm::fuzz::must(false);
+  } catch (const lpmm::UsageError&) {
+    lpmm::fuzz::must(false);
   }
 }

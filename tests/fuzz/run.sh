@@ -169,7 +169,7 @@ if [ -z "${LPMM_FUZZ_BUILD:-}" ]; then
   cmake --preset fuzz -G Ninja >/dev/null && cmake --build --preset fuzz -- --quiet || exit 1
 fi
 FUZZ_FOLDER=$(mktemp -d -p "$([ -w /dev/shm ] && echo /dev/shm || echo "$build")" fuzz.XXXXXX)
-export FUZZ_FOLDER
+export FUZZ_FOLDER TMPDIR=$FUZZ_FOLDER
 trap 'rm -rf "$FUZZ_FOLDER"' EXIT
 mkdir -p "$build/findings"
 results=$(xargs -P "$(nproc)" -I{} bash tests/fuzz/run.sh one {} "$executions" <<<"$(tr ' ' '\n' <<<"$targets")" 2>&1 |

@@ -435,6 +435,45 @@ TEST_P(PackedBytes, AreReadSummedAndEmptiedAsByTheCpu) {
 }
 
 // Every format at 300 sizes, up to some blocks and groups, which its roundings share.
+// Five are no power of two; a sum above what can be stored stays as it is.
+TEST_P(PackedBytes, AreAddedAsATree) {
+  for (const Codec& codec : {kFp32Codec, linear(8, 128, kSr, kMoving), table(Map::kSoftsign, 4, 128, kSr)}) {
+    for (const std::int64_t n : {1, 127, 4096 + 77}) {
+      for (const std::size_t count : {1U, 2U, 5U}) {
+        std::vector<Host> hosts(count, Host(codec, n));
+        std::vector<std::vector<float>> terms;
+        for (std::size_t i = 0; i < count; ++i) {
+          std::vector<float> x = values(n, static_cast<std::uint32_t>(i), false);
+          if (codec == kFp32Codec) x[0] = 1e36F;
+          cpu.encode(hosts[i].view(), 0, n, x.data(), {1, 2, 3, 0});
+          cpu.decode(hosts[i].view(), 0, n, x.data());
+          terms.push_back(std::move(x));
+        }
+        for (std::size_t width = 1; width < count; width *= 2) {
+          for (std::size_t i = 0; i + width < count; i += 2 * width) {
+            std::transform(terms[i].begin(), terms[i].end(), terms[i + width].begin(), terms[i].begin(),
+                           std::plus<>());
+          }
+        }
+        const auto sum = [&](Device& on) {
+          std::vector<std::unique_ptr<There>> there;
+          std::vector<RoleView> views;
+          for (Host& host : hosts) views.push_back(there.emplace_back(new There(on, host))->view());
+          const auto level = static_cast<std::size_t>(groups_of(n) * kGroup);
+          const DeviceArray<float> out(on, std::vector<float>(level)),
+              rooms(on, std::vector<float>(3 * level));
+          on.decode_sum(views, out.data(), rooms.data());
+          std::vector<float> all = out.values();
+          all.resize(static_cast<std::size_t>(n));
+          return all;
+        };
+        EXPECT_EQ(sum(cpu), terms[0]) << to_string(codec.format) << " " << n << " " << count;
+        EXPECT_EQ(sum(device()), terms[0]) << to_string(codec.format) << " " << n << " " << count;
+      }
+    }
+  }
+}
+
 TEST_P(PackedBytes, AreTheCpusAtEverySize) {
   std::mt19937 random(5);
   const std::vector<float> all = values(2000, 9, false);

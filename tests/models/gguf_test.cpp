@@ -124,6 +124,18 @@ TEST_P(GgufModelTest, EveryTensorComesBack) {
   EXPECT_EQ(a.logits({1, 2, 3}), b.logits({1, 2, 3}));
 }
 
+TEST_P(GgufModelTest, HalvesComeBackAsWhatTheyStandFor) {
+  for (const char* type : {"f16", "bf16"}) {
+    const UnpackedGguf unpacked(packed(GetParam(), type));
+    const Published& published = *published_family(unpacked.folder()).published;
+    Imported a(published, published.read(golden(GetParam())), golden(GetParam()));
+    Imported b(published, published.read(unpacked.folder()), unpacked.folder());
+    const std::vector<float> whole = a.logits({1, 2, 3}), halved = b.logits({1, 2, 3});
+    ASSERT_EQ(whole.size(), halved.size());
+    for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(whole[i], halved[i], 0.05F) << type;
+  }
+}
+
 class GgufTest : public TemporaryFolderTest {};
 
 // llama.cpp multiplies by what it finds, transformers by 1 more than that.

@@ -1,7 +1,7 @@
 // Updates and folds of whole groups in one pass: decode, arithmetic, maxima, steps, draws and encode of a
-// group while its values lie in registers and L1. Compiled for the codecs below, an update for each rule;
-// anything else, and what is left of a range, takes the tile loops (kernels/cpu/packed/). The bits are the
-// same.
+// group while its values lie in registers and L1. Compiled for the codecs below, an update for each rule
+// (is_compiled()); anything else, and what is left of a range, takes the tile loops (kernels/cpu/packed/).
+// The bits are the same.
 #pragma once
 
 #include <algorithm>

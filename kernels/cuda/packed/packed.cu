@@ -40,6 +40,11 @@ struct DecodeTo {
   float* dst;
   LPMM_HD void operator()(std::int64_t i) const { dst[i] = load_value(src, first + i); }
 };
+struct AddTo {
+  const float* addend;
+  float* sum;
+  LPMM_HD void operator()(std::int64_t i) const { sum[i] += addend[i]; }
+};
 struct DecodeToBf16 {
   Slot src;
   std::int64_t first;
@@ -340,10 +345,7 @@ void CudaDevice::decode_sum(std::span<const RoleView> views, float* dst, float* 
   const std::int64_t count = views.front().elements, level = groups_of(count) * kGroup;
   const auto room = [&](int i) { return i == 0 ? dst : rooms + (i - 1) * level; };
   const auto load = [&](int i, int to) { decode(views[static_cast<std::size_t>(i)], 0, count, room(to)); };
-  const auto add = [&](int to, int from) {
-    const RoleView sum = {Codec(), reinterpret_cast<std::uint8_t*>(room(to)), nullptr, count};
-    fold_alone({sum, 0, {room(from), static_cast<std::size_t>(count)}});
-  };
+  const auto add = [&](int to, int from) { for_each_element(count, AddTo{room(from), room(to)}, stream()); };
   add_as_tree(0, static_cast<int>(views.size()), 0, 1, load, add);
 }
 

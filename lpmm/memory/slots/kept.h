@@ -1,6 +1,7 @@
 // Where a rank keeps the accumulators that others sent it while the norm that clips them is computed: in the
 // places of those that it has sent itself, which nobody reads any more, and what fits none of these in memory
-// of its own. So they are sent once, and kept without a second accumulator. A pure function of the shares.
+// of its own. So they are sent once; a rank that owns no more than its part needs next to no memory for it. A
+// pure function of the shares.
 #pragma once
 
 #include <cstdint>
