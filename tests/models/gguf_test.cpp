@@ -90,8 +90,8 @@ class GgufModelTest : public TemporaryFolderTest, public testing::WithParamInter
     const Published& published = *published_family(golden(fixture)).published;
     const ModelConfig config = published.read(golden(fixture));
     Imported model(published, config, golden(fixture));
-    const StoredWeights stored(
-        save_checkpoint(path("c"), 0, config.name, model.memory, Buffers({}, model.device), {{"x", 1}}, 0));
+    const StoredWeights stored(save_checkpoint(path("of_" + std::string(type)), 0, config.name, model.memory,
+                                               Buffers({}, model.device), {{"x", 1}}, 0));
     const Kept kept(stored, golden(fixture));
     write_gguf_model(kept, published, config, *find_gguf_type(type), path("m.gguf"), model.device,
                      [](const std::string&) {});
