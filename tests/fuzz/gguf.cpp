@@ -1,7 +1,6 @@
 // GGUF files: the header, the model's settings and tokenizer, and the values of every tensor.
 #include "models/gguf/file.h"
 
-#include <algorithm>
 #include <vector>
 
 #include "models/gguf/gguf.h"

@@ -11,10 +11,10 @@ namespace {
 struct Free {
   Spec codec;
   std::int64_t count;
-  std::vector<Kept::Place> places;
+  std::vector<KeptPlaces::Place> places;
 };
 
-std::vector<Kept::Place>& alike(std::vector<Free>& free, const Spec& codec, std::int64_t count) {
+std::vector<KeptPlaces::Place>& alike(std::vector<Free>& free, const Spec& codec, std::int64_t count) {
   const auto found = std::find_if(free.begin(), free.end(),
                                   [&](const Free& f) { return f.count == count && f.codec == codec; });
   if (found != free.end()) return found->places;
@@ -23,8 +23,8 @@ std::vector<Kept::Place>& alike(std::vector<Free>& free, const Spec& codec, std:
 
 }  // namespace
 
-Kept::Kept(const Shares& shares, std::span<const TensorInfo> tensors, const Policy& policy,
-           const Sharding& sharding)
+KeptPlaces::KeptPlaces(const Shares& shares, std::span<const TensorInfo> tensors, const Policy& policy,
+                       const Sharding& sharding)
     : sharding_(sharding) {
   std::vector<Spec> codecs;
   for (const TensorInfo& t : tensors) codecs.push_back(specs_for(policy, t)[Role::kAccumulator]);
@@ -41,7 +41,6 @@ Kept::Kept(const Shares& shares, std::span<const TensorInfo> tensors, const Poli
       }
     }
     std::vector<Place>& taken = places_.emplace_back();
-    pieces_.push_back(own[j].pieces.size());
     for (int slot = sharding.own_slots(); slot < sharding.slots; ++slot) {
       for (const Shares::Piece& p : own[j].pieces) {
         std::vector<Place>& places = alike(free, codec_of(p), p.count);
@@ -57,10 +56,12 @@ Kept::Kept(const Shares& shares, std::span<const TensorInfo> tensors, const Poli
   }
 }
 
-const Kept::Place& Kept::at(std::size_t round, std::size_t piece, int slot) const {
+const KeptPlaces::Place& KeptPlaces::at(std::size_t round, std::size_t piece, int slot) const {
   const int own = sharding_.own_slots();
   const int of_others = slot < sharding_.rank * own ? slot : slot - own;
-  return places_[round][static_cast<std::size_t>(of_others) * pieces_[round] + piece];
+  const std::vector<Place>& places = places_[round];
+  const std::size_t pieces = places.size() / static_cast<std::size_t>(sharding_.slots - own);
+  return places[static_cast<std::size_t>(of_others) * pieces + piece];
 }
 
 }  // namespace lpmm

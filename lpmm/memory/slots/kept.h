@@ -12,7 +12,7 @@
 
 namespace lpmm {
 
-class Kept {
+class KeptPlaces {
  public:
   // The elements of an accumulator here that are free: of a tensor from `first` on, in a slot of this rank.
   // Without a tensor: bytes of the memory of their own, from `first` on.
@@ -20,8 +20,8 @@ class Kept {
     int tensor = -1, slot = 0;
     std::int64_t first = 0;
   };
-  Kept(const Shares& shares, std::span<const TensorInfo> tensors, const Policy& policy,
-       const Sharding& sharding);
+  KeptPlaces(const Shares& shares, std::span<const TensorInfo> tensors, const Policy& policy,
+             const Sharding& sharding);
 
   // The place of a piece of a round of this rank's, as another rank has it in a slot; slots are those of all.
   const Place& at(std::size_t round, std::size_t piece, int slot) const;
@@ -30,7 +30,6 @@ class Kept {
  private:
   Sharding sharding_;
   std::vector<std::vector<Place>> places_;  // by round; then by slot of the other ranks, then by piece
-  std::vector<std::size_t> pieces_;         // of each round
   std::int64_t bytes_ = 0;
 };
 

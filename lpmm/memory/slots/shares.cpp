@@ -168,7 +168,7 @@ std::int64_t slot_workspace_bytes(std::span<const TensorInfo> tensors, const Pol
   const std::int64_t at_once =
       sharding.ranks == 1 ? 0 : bytes_at_once(shares, tensors, policy, sharding) * (sharding.ranks - 1);
   const bool keeps = sharding.ranks > 1 && clips(optimizer);
-  const std::int64_t kept = keeps ? Kept(shares, tensors, policy, sharding).bytes() : 0;
+  const std::int64_t kept = keeps ? KeptPlaces(shares, tensors, policy, sharding).bytes() : 0;
   return 4 * (shares.room() + terms * kQuantum) + 2 * at_once + kept;
 }
 

@@ -166,7 +166,7 @@ void Slots::keep(MemoryState& memory, std::size_t index, const Layout& own) {
 }
 
 kernels::RoleView Slots::kept_at(const MemoryState& memory, const Shares::Piece& piece,
-                                 const Kept::Place& place) const {
+                                 const KeptPlaces::Place& place) const {
   if (place.tensor < 0) {
     const Codec& codec = view_in(memory, piece, Role::kAccumulator).codec;
     return view_at(codec, kept_memory_.get() + place.first, piece.count);

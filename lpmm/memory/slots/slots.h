@@ -57,7 +57,7 @@ class Slots {
   void exchange(MemoryState& memory, std::size_t index);
   void keep(MemoryState& memory, std::size_t index, const Layout& own);
   kernels::RoleView kept_at(const MemoryState& memory, const Shares::Piece& piece,
-                            const Kept::Place& place) const;
+                            const KeptPlaces::Place& place) const;
   kernels::RoleView version(const MemoryState& memory, std::size_t index, std::size_t piece, int slot,
                             const Layout& own) const;
   void sum(MemoryState& memory, std::size_t index);
@@ -70,9 +70,9 @@ class Slots {
   Shares shares_;
   int count_, own_, per_slot_;
   std::int64_t stride_ = 0;
-  std::int64_t staged_bytes_ = 0;  // of each other rank
-  DeviceMemory sums_, staged_;     // fp32; what the others sent
-  std::optional<Kept> kept_;       // with clipping: where that lies until the update, in place of staged_
+  std::int64_t staged_bytes_ = 0;   // of each other rank
+  DeviceMemory sums_, staged_;      // fp32; what the others sent
+  std::optional<KeptPlaces> kept_;  // with clipping: where that lies until the update, in place of staged_
   DeviceMemory kept_memory_;
   std::vector<std::vector<std::byte>> out_, in_;
   std::vector<kernels::RoleView> versions_;  // of a piece, in all slots

@@ -391,7 +391,7 @@ TEST(Slots, WhatIsKeptLiesWhereWhatWasSentLay) {
     const Policy policy = make_policy("lpmm-min");
     for (const Sharding sharding : {Sharding{4, 2, 1}, Sharding{4, 4, 2}}) {
       const Shares shares(kLargeTensors, policy, optimizer, sharding.ranks);
-      const Kept kept(shares, kLargeTensors, policy, sharding);
+      const KeptPlaces kept(shares, kLargeTensors, policy, sharding);
       std::set<std::tuple<int, int, std::int64_t>> sent;
       const auto own = shares.rounds(sharding.rank);
       for (std::size_t j = 0; j < own.size(); ++j) {
@@ -404,7 +404,7 @@ TEST(Slots, WhatIsKeptLiesWhereWhatWasSentLay) {
         for (int slot = 0; slot < sharding.slots; ++slot) {
           if (slot / sharding.own_slots() == sharding.rank) continue;
           for (std::size_t i = 0; i < own[j].pieces.size(); ++i) {
-            const Kept::Place& place = kept.at(j, i, slot);
+            const KeptPlaces::Place& place = kept.at(j, i, slot);
             if (place.tensor < 0) continue;
             EXPECT_EQ(sent.erase({place.tensor, place.slot, place.first}), 1U);
           }
