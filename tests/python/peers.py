@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs other libraries' own tests of optimizers on lpmm's, which take the names and arguments of theirs here.
 
-usage: PYTHONPATH=build/python python3 tests/python/peers.py [bitsandbytes] [flashoptim] [--sources FOLDER] [-k EXPRESSION]
-Their repositories are cloned into a temporary folder, or read from FOLDER/bitsandbytes and FOLDER/flashoptim, and the
-test files stay as they are, but for FlashOptim's "cuda", which becomes "cpu". bitsandbytes and lion_pytorch must be
+usage: PYTHONPATH=build/python python3 tests/python/peers.py [bitsandbytes] [flashoptim] [torch] [--sources FOLDER] [-k EXPRESSION]
+Their repositories are cloned into a temporary folder, or read from FOLDER/bitsandbytes, FOLDER/flashoptim and FOLDER/torch,
+and the test files stay as they are, but for FlashOptim's "cuda", which becomes "cpu". bitsandbytes and lion_pytorch must be
 installed: the tests compare with their references, and bitsandbytes' own decoder reads lpmm's codes. pytest loads
 this file as a plugin, which puts lpmm in the place of the library. Prints a row for each test function.
 """
@@ -11,6 +11,7 @@ import argparse
 import collections
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,7 @@ PEERS = {
     "bitsandbytes": ("https://github.com/bitsandbytes-foundation/bitsandbytes", "tests", ["test_optim.py"]),
     "flashoptim": ("https://github.com/databricks/flashoptim", "test",
                    ["test_optimizers.py", "test_serialization.py", "test_training.py"]),
+    "torch": ("https://github.com/pytorch/pytorch", "test", ["test_optim.py"]),
 }
 OF_THEIRS = "asks for something of theirs: "
 NOT_OURS = {  # test functions that are not run, and why
@@ -35,6 +37,8 @@ NOT_OURS = {  # test functions that are not run, and why
     **dict.fromkeys(["test_gradient_release_matches_manual_step", "test_gradient_release_shared_params"],
                     OF_THEIRS + "updates inside backward"),
     "test_check_numerics": OF_THEIRS + "its error for rates below a weight's resolution",
+    "test_errors": "looks for the words of torch's errors",
+    **dict.fromkeys(["test_forloop_goes_right_direction_multigpu", "test_state_dict_with_cuda_params"], "wants a GPU"),
     "test_reference_adamw_decouple_lr_matches_torch_adamw": "compares two references of theirs",
     **dict.fromkeys(["test_cast_model", "test_cast_model_selective_all_norm_types", "test_cast_model_fp32_keyword_forward_pass"],
                     OF_THEIRS + "a cast of models"),
@@ -176,11 +180,35 @@ def flashoptim():
     sys.modules.update({"flashoptim": package, "flashoptim.optimizers": optimizers})
 
 
+def torch_itself():
+    """torch's table of optimizers names lpmm's classes in place of its own."""
+    import lpmm
+    from torch.testing._internal import common_optimizers as table
+
+    def packed(kind):
+        defaults = {"preset": os.environ["LPMM_PEER_PRESET"], "min_elements": 0}
+        return type(kind.__name__, (kind,), {"__init__": lambda self, *args, **kwargs: kind.__init__(self, *args, **{**defaults, **kwargs})})
+
+    def ours(info):
+        info.optim_cls, inputs = packed(getattr(lpmm, info.name)), info.optim_inputs_func
+        missing = ("amsgrad", "capturable", "differentiable", "initial_accumulator_value")
+        info.optim_inputs_func = lambda device, dtype=None: [x for x in inputs(device) if not any(x.kwargs.get(key) for key in missing)]
+        info.supported_impls, info.supports_fused_on, info.has_capturable_arg = (), (), False
+        info.supports_sparse = info.supports_complex = False  # refused in one sentence, which lpmm's own tests look for
+        return info
+
+    # lpmm's Adafactor takes transformers' arguments, and its Muon also what is no matrix.
+    table.optim_db[:] = [ours(info) for info in table.optim_db if info.name in ("Adagrad", "Adam", "AdamW", "RMSprop", "SGD")]
+
+
 if "LPMM_PEER" in os.environ:  # as pytest's plugin
-    {"bitsandbytes": bitsandbytes, "flashoptim": flashoptim}[os.environ["LPMM_PEER"]]()
+    {"bitsandbytes": bitsandbytes, "flashoptim": flashoptim, "torch": torch_itself}[os.environ["LPMM_PEER"]]()
 
     def pytest_collection_modifyitems(config, items):
-        items[:] = [item for item in items if item.function.__name__ not in NOT_OURS]
+        ours = "TestOptimRenewed"  # torch's file holds others of its own, of schedulers and averages
+        items[:] = [item for item in items if not any(re.match(name + r"(_|\[|$)", item.name) for name in NOT_OURS)
+                    and (os.environ["LPMM_PEER"] != "torch" or item.cls.__name__.startswith(ours))]
+
 
 
 # ---- the program -------------------------------------------------------------------------------------------------------
@@ -201,10 +229,13 @@ def run(peer, options, room):
     subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "peers", "--tb=line", "-x" if options.stop else "--maxfail=1000",
                     "-k", options.k, "--junitxml", report, *(tests / f for f in files)], cwd=room, env=environment,
                    stdout=sys.stderr, check=False)
+    text = "".join((tests / f).read_text() for f in files)
+    functions = re.findall(r"def (test_\w+)\(", text)
     rows = collections.defaultdict(collections.Counter)
     reasons = {(name, "failed"): why for name, why in KNOWN.items()}
     for case in xml.etree.ElementTree.parse(report).getroot().iter("testcase"):
         name, what = case.get("name").split("[")[0], "passed"
+        name = max((f for f in functions if name.startswith(f)), key=len, default=name)  # torch's have their parameters in the name
         for child in case:
             what = {"failure": "failed", "error": "failed", "skipped": "skipped"}.get(child.tag, what)
             if what != "passed":
@@ -214,7 +245,6 @@ def run(peer, options, room):
     for name, counts in rows.items():
         why = "; ".join(text for (of, what), text in reasons.items() if of == name and counts[what])
         print(f"| `{name}` | {counts['passed']} | {counts['failed']} | {counts['skipped']} | {why} |")
-    text = "".join((tests / f).read_text() for f in files)
     for name, why in NOT_OURS.items():
         if f"def {name}(" in text:
             print(f"| `{name}` | | | | not run: {why} |")

@@ -144,6 +144,7 @@ def test_saved_and_loaded_training_goes_on_to_the_bit(level):
     other, again = prepared(level, clip_norm=1.0)
     other.load_state_dict(saved["model"])
     again.load_state_dict(saved["optimizer"])
+    assert again.state_dict()["param_groups"] == saved["optimizer"]["param_groups"]
     train(other, again, 3)
     assert content(other, again) == content(model, optimizer)
 

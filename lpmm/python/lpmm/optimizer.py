@@ -97,7 +97,8 @@ class Optimizer(torch.optim.Optimizer):
         if lpmm._threads is None:
             _lpmm.set_threads(torch.get_num_threads())
         self._make_room()
-        super().__init__(params, {**given, "last_lr": math.inf})
+        # torch puts "differentiable" into what it loads: in all groups from the start, a loaded state equals the one that was saved.
+        super().__init__(params, {**given, "differentiable": False, "last_lr": math.inf})
 
     def _make_room(self):
         self._slots, self._sums, self._hooks, self._updated = {}, {}, {}, set()
