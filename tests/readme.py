@@ -3,10 +3,12 @@
 
 What a page leaves to the reader (CONFIG, a folder of pictures, a published model) gets a small stand-in. Commands that
 the pages only name, such as `lpmm info`, are typed as they stand.
-usage: python3 tests/readme.py [--without TEXT]... > log     in a checkout; --without leaves out commands that hold TEXT
-Exits with 1 where a command fails.
+usage: python3 tests/readme.py [--without TEXT]... --model FILE > log     in a checkout
+--without leaves out commands that hold TEXT. --model is a published model of conversations, a folder or a GGUF: a small one,
+as the commands fine-tune it. Exits with 1 where a command fails.
 """
 import argparse
+import json
 import os
 import re
 import subprocess
@@ -23,7 +25,11 @@ lpmm import tests/golden/marian_text --out runs/t
 lpmm train gpt_tiny_embedded --preset lpmm-min --set train.steps=100 --out runs/b
 python3 tests/readme.py --pictures runs/readme/pictures
 """
+SHORT = "--set train.steps=2 --set train.batch=2 --set train.microbatches=1"
 STAND_INS = [
+    (r"mine\.csv --out runs/mine\b", f"runs/readme/mine.csv --set data.length=16 {SHORT} --out runs/mine_csv"),
+    (r"my\.jsonl --out", f"my.jsonl --set data.length=64 {SHORT} --out"), (r"\bmy\.jsonl\b", "runs/readme/my.jsonl"),
+    (r"\bruns/smol\b", "runs/base"), (r"SmolLM2-135M/ --out runs/base\b", "SmolLM2-135M/ --out runs/base_folder"),
     (r"\bCONFIG\b", "gpt_tiny_embedded"), (r"train\.epochs=10", "train.epochs=2 --set checkpoint.every_steps=100"), (r"\bSmolLM2-135M/", "tests/golden/llama_tiny"),
     (r"\bdata\.path=DIR\b", "data.path=runs/readme/pictures --set train.batch=8 --set train.steps=2"), (r"\bphoto\.jpg\b", "runs/readme/pictures/test/dark/0.png"), (r"\bCOMMAND\b", "train"), (r"~/lpmm\b", "runs/readme/prefix"),
     (r"--gtest_filter=NAME", "--gtest_filter='Spec.*'"), (r"frontier --parts NAME", "frontier --quick --parts image --out runs/readme/frontier"),
@@ -31,7 +37,7 @@ STAND_INS = [
     (r"experiments/results/frontier/NAME", "runs/readme/frontier/image"), (r"model\.name=NAME", "model.name=resnet20"),
 ]
 # Named in running text without what they need, or shown only to say what they do.
-NAMED = {"lpmm classify", "lpmm embed", "lpmm export --hf", "lpmm data tokenizer", "lpmm plan", "lpmm train", "lpmm import", "lpmm data get",
+NAMED = {"lpmm classify", "lpmm train dpo_tune", "lpmm stop RUN", "lpmm embed", "lpmm export --hf", "lpmm data tokenizer", "lpmm plan", "lpmm train", "lpmm import", "lpmm data get",
          "lpmm data pack-images", "lpmm watch", "lpmm serve", "lpmm serve runs/mine"}
 
 
@@ -61,14 +67,26 @@ def pictures(folder):
             (folder / name / f"{i}.png").write_bytes(b"\x89PNG\r\n\x1a\n" + body)
 
 
+def tables(folder):
+    """Sentences of two classes, and conversations."""
+    words = [("good", "yes"), ("fine", "yes"), ("bad", "no"), ("poor", "no")] * 16
+    (folder / "mine.csv").write_text("text,label\n" + "".join(f"A {word} film.,{label}\n" for word, label in words))
+    talks = [[{"role": "user", "content": f"Is a {word} film worth it?"}, {"role": "assistant", "content": label}] for word, label in words]
+    (folder / "my.jsonl").write_text("".join(json.dumps({"messages": talk}) + "\n" for talk in talks))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--without", action="append", default=[])
+    parser.add_argument("--model", type=Path)
     parser.add_argument("--pictures", type=Path)
     args = parser.parse_args()
     if args.pictures:
         return pictures(args.pictures)
+    if not args.model:
+        parser.error("--model is missing: what commands that import a model and fine-tune it take")
     (ROOT / "runs/readme").mkdir(parents=True, exist_ok=True)
+    tables(ROOT / "runs/readme")
     grid = re.search(r"```toml\n(.*?)```", (ROOT / "lpmm/RECIPES.md").read_text(), re.S)
     (ROOT / "runs/readme/grid.toml").write_text(grid.group(1))
     lines, seen = [], set()
@@ -82,7 +100,7 @@ def main():
     environment = dict(os.environ, PATH=f"{ROOT / 'build'}:{os.environ['PATH']}")
     failed = 0
     for place, command in lines:
-        for pattern, stand_in in STAND_INS:
+        for pattern, stand_in in [*STAND_INS, (r"\bFOLDER\b", str(args.model))]:
             command = re.sub(pattern, stand_in, command)
         begin = time.monotonic()
         done = subprocess.run(["bash", "-c", command], cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
