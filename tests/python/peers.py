@@ -9,6 +9,7 @@ this file as a plugin, which puts lpmm in the place of the library. Prints a row
 """
 import argparse
 import collections
+import functools
 import os
 import pathlib
 import re
@@ -186,8 +187,7 @@ def torch_itself():
     from torch.testing._internal import common_optimizers as table
 
     def packed(kind):
-        defaults = {"preset": os.environ["LPMM_PEER_PRESET"], "min_elements": 0}
-        return type(kind.__name__, (kind,), {"__init__": lambda self, *args, **kwargs: kind.__init__(self, *args, **{**defaults, **kwargs})})
+        return type(kind.__name__, (kind,), {"__init__": functools.partialmethod(kind.__init__, preset=os.environ["LPMM_PEER_PRESET"])})
 
     def ours(info):
         info.optim_cls, inputs = packed(getattr(lpmm, info.name)), info.optim_inputs_func
@@ -205,10 +205,12 @@ if "LPMM_PEER" in os.environ:  # as pytest's plugin
     {"bitsandbytes": bitsandbytes, "flashoptim": flashoptim, "torch": torch_itself}[os.environ["LPMM_PEER"]]()
 
     def pytest_collection_modifyitems(config, items):
-        ours = "TestOptimRenewed"  # torch's file holds others of its own, of schedulers and averages
-        items[:] = [item for item in items if not any(re.match(name + r"(_|\[|$)", item.name) for name in NOT_OURS)
-                    and (os.environ["LPMM_PEER"] != "torch" or item.cls.__name__.startswith(ours))]
+        def is_wanted(item):
+            if os.environ["LPMM_PEER"] == "torch":  # its file holds tests of schedulers too, and names end with their parameters
+                return item.cls.__name__.startswith("TestOptimRenewed") and not item.name.startswith(tuple(NOT_OURS))
+            return item.function.__name__ not in NOT_OURS
 
+        items[:] = filter(is_wanted, items)
 
 
 # ---- the program -------------------------------------------------------------------------------------------------------
