@@ -29,7 +29,7 @@ void decode(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t co
 void decode_sum(Pool& pool, std::span<const RoleView> views, float* dst, float* rooms);
 void decode_bf16(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count, std::uint16_t* dst);
 void decode_rows(Pool& pool, const RoleView& src, std::int64_t width, const std::int32_t* rows,
-                 std::int64_t count, float* dst);
+                 std::int64_t count, float* dst, std::int64_t src_first);
 void fold(Pool& pool, const Fold& fold);
 void square_sum(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count, double* sum);
 void clear(Pool& pool, const RoleView& accumulator);
@@ -68,8 +68,8 @@ class CpuPacked : public Base {
     cpu::decode_bf16(pool(), src, first, count, dst);
   }
   void decode_rows(const RoleView& src, std::int64_t width, const std::int32_t* rows, std::int64_t count,
-                   float* dst) override {
-    cpu::decode_rows(pool(), src, width, rows, count, dst);
+                   float* dst, std::int64_t src_first = 0) override {
+    cpu::decode_rows(pool(), src, width, rows, count, dst, src_first);
   }
   void decode_sum(std::span<const RoleView> views, float* dst, float* rooms) override {
     cpu::decode_sum(pool(), views, dst, rooms);

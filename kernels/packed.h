@@ -199,9 +199,10 @@ class PackedKernels {
   virtual void decode(const RoleView& src, std::int64_t first, std::int64_t count, float* dst) = 0;
   virtual void decode_bf16(const RoleView& src, std::int64_t first, std::int64_t count,
                            std::uint16_t* dst) = 0;  // each value rounded to nearest bf16
-  // dst[i] <- row rows[i] of a matrix of rows of `width` elements; only what those rows touch is decoded.
+  // dst[i] <- row rows[i] of a matrix of rows of `width` elements, of which src has those from `src_first`
+  // on: what it has not stays as it is in dst. Only what those rows touch is decoded.
   virtual void decode_rows(const RoleView& src, std::int64_t width, const std::int32_t* rows,
-                           std::int64_t count, float* dst) = 0;
+                           std::int64_t count, float* dst, std::int64_t src_first = 0) = 0;
   // dst <- the sum of what the views hold, which have one codec and as many elements, added in fp32 in the
   // order of sum_as_tree() (kernels/sums.h). May write whole groups; `rooms` has as many for each level of
   // the tree, bit_width(views - 1) times. Both are 64-byte aligned.

@@ -3,7 +3,7 @@
 killed or stand still.
 
 usage: experiments/ranks/check.py LPMM [--kills 10] [--stalls 3] [--only bytes,resume,kill,stall,plan]
-                                       [--launcher "mpirun --oversubscribe -n"]
+                                       [--launcher "mpirun --oversubscribe -n"] [--stage 3]
 With a launcher, which gets the number of processes as its next word, runs of several are its; one process is none's.
 Prints a line for each comparison and exits 1 where one differs. Wants Python 3.8 and nothing else.
 """
@@ -44,11 +44,12 @@ def call(lpmm, *words):
 
 
 LAUNCHER = []
+STAGE = 1
 
 
 def train(lpmm, run, out, ranks, *more):
     _, config, preset, settings = run
-    words = [word for s in settings + ["ranks.slots=4"] for word in ("--set", s)]
+    words = [word for s in [f"ranks.stage={STAGE}"] + settings + ["ranks.slots=4"] for word in ("--set", s)]
     start = [*LAUNCHER, str(ranks), lpmm] if LAUNCHER and ranks > 1 else [lpmm]
     count = [] if LAUNCHER else ["--ranks", str(ranks)]
     return [*start, "train", config, "--preset", preset, *words, "--set", "checkpoint.every_steps=5", "--set",
@@ -122,13 +123,15 @@ class Checks:
                 if done.returncode != 0:
                     return self.say(f"plan of {run[0]}", False, done.stderr.strip()[-300:])
                 sent.append(summary(out)["ranks"]["sent_bytes"])
-            settings = [word for s in run[3] + ["ranks.slots=4"] for word in ("--set", s)]
+            settings = [word for s in run[3] + ["ranks.slots=4", f"ranks.stage={STAGE}"] for word in ("--set", s)]
             plan = json.loads(call(self.lpmm, "plan", run[1], "--preset", run[2], *settings, "--ranks", "2",
                                    "--json").stdout)
             planned = sum(plan["sent_bytes"].values())
             # The plan is of one of them; losses, norms and batch norm's statistics come besides.
             measured = min(((b - a) / 10 for a, b in zip(*sent)), key=lambda m: abs(m - planned))
-            self.say(f"plan of {run[0]}, 2 ranks", 0 <= measured - planned < 0.01 * planned + 16384,
+            # Of a model of a few buckets, what was read stays: less is sent than planned.
+            is_right = measured < 1.01 * planned + 16384 and (STAGE == 3 or measured >= planned)
+            self.say(f"plan of {run[0]}, 2 ranks", is_right,
                      f"{measured:.0f} bytes sent a step, {planned} planned")
 
     def resume(self):
@@ -136,7 +139,7 @@ class Checks:
         whole, out = self.folder / "whole", self.folder / "changing"
         self.run(run, whole, 4)
         for steps, ranks in ((5, 2), (10, 1), (15, 4), (20, 2)):
-            part = (*run[:3], run[3] + [f"train.steps={steps}"])
+            part = (*run[:3], run[3] + [f"train.steps={steps}"] + (["ranks.stage=1"] if steps == 20 else []))
             if not self.run(part, out, ranks, "--resume"):
                 return
         same = files_of(whole)[0] == files_of(out)[0]
@@ -246,10 +249,12 @@ def main():
     parser.add_argument("--stalls", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--launcher", default="")
+    parser.add_argument("--stage", type=int, default=1)
     parser.add_argument("--only", default="bytes,plan,resume,kill,stall")
     o = parser.parse_args()
-    global KILLED
+    global KILLED, STAGE
     LAUNCHER.extend(o.launcher.split())
+    STAGE = o.stage
     KILLED = "has ended" if LAUNCHER else "was killed by signal 9"
     draw = random.Random(o.seed)
     with tempfile.TemporaryDirectory() as folder:

@@ -27,7 +27,7 @@ class CudaDevice : public Device {
   void decode_sum(std::span<const RoleView> views, float* dst, float* rooms) override;
   void decode_bf16(const RoleView& src, std::int64_t first, std::int64_t count, std::uint16_t* dst) override;
   void decode_rows(const RoleView& src, std::int64_t width, const std::int32_t* rows, std::int64_t count,
-                   float* dst) override;
+                   float* dst, std::int64_t src_first = 0) override;
   void fold(std::span<const Fold> folds) override;
   bool gathers_folds() const override { return true; }  // to launch a kernel takes longer than a small fold
   void square_sum(const RoleView& src, std::int64_t first, std::int64_t count, double* sum) override;

@@ -32,7 +32,7 @@ Ledger memory_ledger(std::span<const TensorInfo> tensors, const Policy& policy,
   for (const TensorInfo& t : tensors) plans.push_back(plan_tensor(policy, optimizer, t));
   std::optional<Shares> shares;
   if (sharding.ranks > 1) {
-    shares.emplace(tensors, policy, optimizer, sharding.ranks);
+    shares.emplace(tensors, policy, optimizer, sharding);
     keep_own(plans, *shares, sharding.rank);
   }
   for (std::size_t i = 0; i < tensors.size(); ++i) {

@@ -64,18 +64,25 @@ const kernels::RoleView& MemoryState::checked(int tensor, Role role, std::int64_
   const Tensor& of = tensors[static_cast<std::size_t>(tensor)];
   const bool is_gradient = role == Role::kAccumulator && of.at_once;  // it meets every role at once
   const kernels::RoleView& v = of.view[is_gradient ? Role::kParameter : role];
+  const std::int64_t all = role == Role::kParameter ? of.info.elements() : v.elements;
   std::int64_t unit = std::max<std::int64_t>(kGroup, piece_of_blocks(v.codec));
   for (const Role other : kEveryRole) {
     if (is_gradient) unit = std::max<std::int64_t>(unit, piece_of_blocks(of.view[other].codec));
   }
-  if (first < 0 || first > v.elements || count < 0 || count > v.elements - first || first % unit != 0 ||
-      ((first + count) % unit != 0 && first + count != v.elements)) {
+  if (first < 0 || first > all || count < 0 || count > all - first || first % unit != 0 ||
+      ((first + count) % unit != 0 && first + count != all)) {
     throw UsageError(
         fmt::format("tensor {}: elements {} to {} are no range of its {}: it must lie inside the {} "
                     "elements and start and end at multiples of {} or at the end",
-                    of.info.name, first, first + count, to_string(role), v.elements, unit));
+                    of.info.name, first, first + count, to_string(role), all, unit));
   }
   return v;
+}
+
+void MemoryState::read_parameter(int tensor, std::int64_t first, std::int64_t count,
+                                 const Home::Body& body) const {
+  if (divides_parameter(tensor)) return home->read(tensor, first, count, body);
+  body(view(tensor, Role::kParameter), first, first, count);
 }
 
 void MemoryState::allocate_roles() {
@@ -84,7 +91,9 @@ void MemoryState::allocate_roles() {
   if (slots) {
     keep_own(plans, slots->shares(), ranks.rank());
     for (int i = 0; i < static_cast<int>(tensors.size()); ++i) {
-      tensors[static_cast<std::size_t>(i)].own_first = slots->shares().first(i, ranks.rank());
+      Tensor& t = tensors[static_cast<std::size_t>(i)];
+      t.own_first = slots->shares().first(i, ranks.rank());
+      if (slots->shares().divides_parameter(i)) t.parameter_first = t.own_first;
     }
   }
   for (const Role role : kEveryRole) {
@@ -166,7 +175,8 @@ void MemoryState::update_averages() {
     if (t.average.codes == nullptr || t.average.elements == 0) continue;
     kernels::UpdateArgs args;
     args.roles[Role::kParameter] = t.average;
-    args.roles[Role::kAccumulator] = part_of(t.view[Role::kParameter], t.own_first, t.average.elements);
+    args.roles[Role::kAccumulator] =
+        part_of(t.view[Role::kParameter], t.own_first - t.parameter_first, t.average.elements);
     args.keeps_gradient = true;
     args.noise = noise(static_cast<int>(tensors.size() + i), 0);
     args.noise.first_group = static_cast<std::uint32_t>(t.own_first / kGroup);

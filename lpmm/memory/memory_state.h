@@ -14,6 +14,7 @@
 #include "lpmm/memory/device_memory.h"
 #include "lpmm/memory/model_memory.h"
 #include "lpmm/memory/roles.h"
+#include "lpmm/memory/slots/home.h"
 #include "lpmm/memory/slots/slots.h"
 #include "lpmm/memory/step_results.h"
 
@@ -70,6 +71,7 @@ struct MemoryState {
     // The accumulator is that of the first slot here; states are of the elements that are owned here.
     RoleArray<kernels::RoleView> view;
     std::int64_t own_first = 0;
+    std::int64_t parameter_first = 0;      // of the parameter: own_first where ranks have parts of it
     kernels::RoleView average;             // of the weights, where the policy keeps one: of the same elements
     int peaks = 0;                         // codes that the watch keeps of each element
     std::uint8_t* peak_codes = nullptr;    // one after another
@@ -77,8 +79,10 @@ struct MemoryState {
     TensorStats stats;                     // since the last take
   };
 
-  MemoryState(Policy p, OptimizerConfig o, std::uint64_t run_seed, int k, PackedDevice& on, Ranks& with)
+  MemoryState(Policy p, OptimizerConfig o, std::uint64_t run_seed, int k, PackedDevice& on, Ranks& with,
+              const Sharding& division)
       : ranks(with),
+        sharding(division),
         policy(std::move(p)),
         optimizer(std::move(o)),
         seed(run_seed),
@@ -89,6 +93,7 @@ struct MemoryState {
         watch(on) {}
 
   Ranks& ranks;
+  Sharding sharding;
   std::unique_ptr<Slots> slots;  // null: one slot, whose accumulator updates tensors by itself
   std::vector<Tensor> tensors;
   std::vector<std::optional<GradientHistory>> histories;  // of the tensors
@@ -119,6 +124,8 @@ struct MemoryState {
   std::int64_t updates = 0;
   double last_learning_rate = kNoLearningRate;
 
+  std::unique_ptr<Home> home;  // null: all parameters are here
+
   const kernels::RoleView& view(int tensor, Role role) const {
     return tensors.at(static_cast<std::size_t>(tensor)).view[role];
   }
@@ -126,6 +133,9 @@ struct MemoryState {
   Noise noise(int tensor, std::uint32_t stream) const {
     return {seed, static_cast<std::uint32_t>(tensor), step, stream};
   }
+  bool divides_parameter(int tensor) const { return home && slots->shares().divides_parameter(tensor); }
+  // As Home::read(), wherever the parameter is. The range is checked.
+  void read_parameter(int tensor, std::int64_t first, std::int64_t count, const Home::Body& body) const;
   // Throws UsageError in a step: `what` cannot be done there.
   void check_no_step(const std::string& what) const;
   void allocate_roles();

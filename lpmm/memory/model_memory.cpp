@@ -54,16 +54,18 @@ void check_model_memory(std::span<const TensorInfo> tensors, const Policy& polic
 }
 
 ModelMemory::ModelMemory(std::vector<TensorInfo> tensors, Policy policy, OptimizerConfig optimizer,
-                         std::uint64_t seed, int microbatches, PackedDevice& device, int slots,
-                         Ranks& ranks) {
-  const Sharding sharding{slots, ranks.size(), ranks.rank()};
+                         std::uint64_t seed, int microbatches, PackedDevice& device, int slots, Ranks& ranks,
+                         int stage) {
+  const Sharding sharding{slots, ranks.size(), ranks.rank(), stage};
   check_model_memory(tensors, policy, optimizer, microbatches, sharding);
   const std::int64_t workspace_bytes = update_workspace_bytes(tensors, optimizer, device);
   std::unique_ptr<Slots> divided;
   if (slots > 1)
-    divided = std::make_unique<Slots>(tensors, policy, optimizer, microbatches, slots, device, ranks);
+    divided = std::make_unique<Slots>(tensors, policy, optimizer, microbatches, sharding, device, ranks);
+  std::optional<Buckets> buckets;
+  if (sharding.divides_parameters()) buckets.emplace(tensors, policy, divided->shares(), ranks.size());
   state_ = std::make_unique<MemoryState>(std::move(policy), std::move(optimizer), seed, microbatches, device,
-                                         ranks);
+                                         ranks, sharding);
   state_->slots = std::move(divided);
   for (TensorInfo& info : tensors) {
     MemoryState::Tensor t;
@@ -80,6 +82,7 @@ ModelMemory::ModelMemory(std::vector<TensorInfo> tensors, Policy policy, Optimiz
   state_->allocate_roles();
   state_->allocate_peaks();
   state_->allocate_averages();
+  if (buckets) state_->home = std::make_unique<Home>(*state_, state_->slots->shares(), *std::move(buckets));
 }
 
 ModelMemory::~ModelMemory() = default;
@@ -122,7 +125,7 @@ Ranks& ModelMemory::ranks() const {
   return state_->ranks;
 }
 Sharding ModelMemory::sharding() const {
-  return {state_->slots ? state_->slots->count() : 1, state_->ranks.size(), state_->ranks.rank()};
+  return state_->sharding;
 }
 Share ModelMemory::own_microbatches() const {
   return state_->slots ? state_->slots->own_microbatches() : Share{0, state_->microbatches};
@@ -133,6 +136,9 @@ std::int64_t ModelMemory::own_first(int tensor) const {
 std::vector<std::int64_t> ModelMemory::owned_ends(int tensor) const {
   if (!state_->slots) return {info(tensor).elements()};
   return state_->slots->owned_ends(tensor);
+}
+bool ModelMemory::divides_parameter(int tensor) const {
+  return state_->divides_parameter(tensor);
 }
 kernels::RoleView ModelMemory::view(int tensor, Role role) const {
   return state_->view(tensor, role);
@@ -145,8 +151,11 @@ kernels::RoleView ModelMemory::average(int tensor) const {
 void ModelMemory::initialize(int tensor, std::int64_t first, const kernels::Values& values) {
   const std::int64_t count = values.count;
   const kernels::RoleView& v = state_->checked(tensor, Role::kParameter, first, count);
-  const Noise noise{state_->seed, static_cast<std::uint32_t>(tensor), 0, noise_stream(Role::kParameter)};
+  const std::int64_t stored_first = state_->tensors[static_cast<std::size_t>(tensor)].parameter_first;
+  Noise noise{state_->seed, static_cast<std::uint32_t>(tensor), 0, noise_stream(Role::kParameter)};
+  noise.first_group = static_cast<std::uint32_t>(stored_first / kGroup);
   state_->check_no_step(fmt::format("tensor {}: an initial value", info(tensor).name));
+  if (state_->home) state_->home->forget();
   const auto* host = static_cast<const float*>(values.data);
   std::vector<float> widened;
   if (values.type == ValueType::kBf16) {
@@ -160,22 +169,24 @@ void ModelMemory::initialize(int tensor, std::int64_t first, const kernels::Valu
   const DeviceMemory room = allocate(device, room_on(device, 4 * count), "initial values", "a smaller model");
   const float* there = on_device(device, host, count, room.get());
   const kernels::RoleView& compensation = state_->view(tensor, Role::kCompensation);
-  if (compensation.codes != nullptr && compensation.elements == v.elements) {
+  if (compensation.codes != nullptr && compensation.elements == info(tensor).elements()) {
     state_->checked(tensor, Role::kCompensation, first, count);
   }
-  // The elements whose compensation lies here have two terms, others one.
-  const std::int64_t own = own_first(tensor), end = first + count;
-  const std::int64_t from = compensation.codes == nullptr ? end : std::clamp(own, first, end);
+  // Of the elements that lie here, those whose compensation does too have two terms, others one.
+  const std::int64_t begin = std::clamp(stored_first, first, first + count);
+  const std::int64_t end = std::clamp(stored_first + v.elements, begin, first + count);
+  const std::int64_t own = own_first(tensor);
+  const std::int64_t from = compensation.codes == nullptr ? end : std::clamp(own, begin, end);
   const std::int64_t to = std::clamp(own + compensation.elements, from, end);
   bool* const rest_storable = &state_->results.next()->finite;
-  device.encode(v, first, from - first, there, noise, storable);
-  device.encode(v, to, end - to, there + (to - first), noise, rest_storable);
+  device.encode(v, begin - stored_first, from - begin, there + (begin - first), noise, storable);
+  device.encode(v, to - stored_first, end - to, there + (to - first), noise, rest_storable);
   bool* const pair_storable = &state_->results.next()->finite;
   if (from < to) {
     Noise of_part{state_->seed, static_cast<std::uint32_t>(tensor), 0, 0};
     of_part.first_group = static_cast<std::uint32_t>(from / kGroup);
     const kernels::TensorUpdate update =
-        assignment(part_of(v, from, to - from), part_of(compensation, from - own, to - from),
+        assignment(part_of(v, from - stored_first, to - from), part_of(compensation, from - own, to - from),
                    {there + (from - first), static_cast<std::size_t>(to - from)}, of_part, pair_storable);
     device.update({&update, 1});
   }
@@ -187,20 +198,35 @@ void ModelMemory::initialize(int tensor, std::int64_t first, const kernels::Valu
 }
 
 void ModelMemory::decode(int tensor, std::int64_t first, std::span<float> out) const {
-  const kernels::RoleView& v = state_->checked(tensor, Role::kParameter, first, std::ssize(out));
-  state_->device.decode(v, first, static_cast<std::int64_t>(out.size()), out.data());
+  state_->checked(tensor, Role::kParameter, first, std::ssize(out));
+  const auto to_out = [&](const kernels::RoleView& part, std::int64_t from, std::int64_t element,
+                          std::int64_t count) {
+    state_->device.decode(part, from, count, out.data() + (element - first));
+  };
+  state_->read_parameter(tensor, first, std::ssize(out), to_out);
+}
+
+void ModelMemory::decode_rows(int tensor, std::int64_t width, const std::int32_t* rows, std::int64_t count,
+                              float* out) const {
+  if (state_->divides_parameter(tensor)) return state_->home->read_rows(tensor, width, rows, count, out);
+  state_->device.decode_rows(view(tensor, Role::kParameter), width, rows, count, out);
 }
 
 const float* ModelMemory::decoded(int tensor, std::span<float> room) const {
   const kernels::RoleView& v = state_->checked(tensor, Role::kParameter, 0, std::ssize(room));
-  if (v.codec.format.map == Map::kFp32) return reinterpret_cast<const float*>(v.codes);
+  const bool is_here = v.codec.format.map == Map::kFp32 && !state_->divides_parameter(tensor);
+  if (is_here) return reinterpret_cast<const float*>(v.codes);
   decode(tensor, 0, room);
   return room.data();
 }
 
 void ModelMemory::decode_bf16(int tensor, std::int64_t first, std::span<std::uint16_t> out) const {
-  const kernels::RoleView& v = state_->checked(tensor, Role::kParameter, first, std::ssize(out));
-  state_->device.decode_bf16(v, first, static_cast<std::int64_t>(out.size()), out.data());
+  state_->checked(tensor, Role::kParameter, first, std::ssize(out));
+  const auto to_out = [&](const kernels::RoleView& part, std::int64_t from, std::int64_t element,
+                          std::int64_t count) {
+    state_->device.decode_bf16(part, from, count, out.data() + (element - first));
+  };
+  state_->read_parameter(tensor, first, std::ssize(out), to_out);
 }
 
 void ModelMemory::read(int tensor, std::int64_t first, std::span<float> out) const {
@@ -227,6 +253,7 @@ double ModelMemory::last_learning_rate() const {
 void ModelMemory::set_progress(std::uint32_t step, std::int64_t updates, double last_learning_rate) {
   MemoryState& s = *state_;
   s.check_no_step("progress is set");
+  if (s.home) s.home->forget();
   if (s.broken) {
     for (MemoryState::Tensor& t : s.tensors) t.folded = false;  // the momentum is the checkpoint's
     s.empty_accumulators();

@@ -65,9 +65,10 @@ class ModelMemory {
   // own; a step adds them in fp32 as a tree (kernels/sums.h) and updates by the sum. S decides the bits. The
   // `ranks`, whose number divides S and which outlive the memory, take as many slots each, and all of them
   // call what follows in the same order: begin_step() takes the rank's microbatches, commit() exchanges.
-  // Each has all parameters, and the states of its share alone.
+  // Each has the states of its share alone; and all parameters, or with stage 3, of those that are not small,
+  // its share of them too. What it reads of the rest the others then send (memory/slots/home.h).
   ModelMemory(std::vector<TensorInfo> tensors, Policy policy, OptimizerConfig optimizer, std::uint64_t seed,
-              int microbatches, PackedDevice& device, int slots = 1, Ranks& ranks = alone());
+              int microbatches, PackedDevice& device, int slots = 1, Ranks& ranks = alone(), int stage = 1);
   ~ModelMemory();
   ModelMemory(ModelMemory&&) noexcept;
 
@@ -87,9 +88,11 @@ class ModelMemory {
   std::int64_t own_first(int tensor) const;
   // The ends of the elements of a tensor's states that each rank owns.
   std::vector<std::int64_t> owned_ends(int tensor) const;
+  // Returns true if only the elements that a rank owns lie with it, of the parameter too.
+  bool divides_parameter(int tensor) const;
   // Null codes where the rule has no such state, or the tensor is frozen. A state has the elements that this
-  // rank owns, maybe none; an accumulator and the parameter have all. The accumulator is the momentum where
-  // gradients are accumulated in it, and with slots the first one.
+  // rank owns, maybe none, and so has a parameter that is divided; others and an accumulator have all. The
+  // accumulator is the momentum where gradients are accumulated in it, and with slots the first one.
   kernels::RoleView view(int tensor, Role role) const;
   // The average of its weights (Policy::average), or of what this rank owns of them; without codes where
   // there is none. It is all zeros before the first update.
@@ -106,8 +109,11 @@ class ModelMemory {
   // device, and nothing but its elements' own alignment is asked of it; the CPU's is the host's.
   void decode(int tensor, std::int64_t first, std::span<float> out) const;
   void decode_bf16(int tensor, std::int64_t first, std::span<std::uint16_t> out) const;
-  // The same from the tensor's first element on: where it is stored, if that is as fp32, or else decoded to
-  // `room`. It is there until the tensor is updated.
+  // As PackedKernels::decode_rows(), wherever the parameter lies.
+  void decode_rows(int tensor, std::int64_t width, const std::int32_t* rows, std::int64_t count,
+                   float* out) const;
+  // As decode() from the tensor's first element on: where it is stored, if that is as fp32, or else decoded
+  // to `room`. It is there until the tensor is updated.
   const float* decoded(int tensor, std::span<float> room) const;
   void read(int tensor, std::int64_t first, std::span<float> out) const;  // decodes for the host
 

@@ -79,9 +79,11 @@ TensorPlan plan_tensor(const Policy& policy, const OptimizerConfig& config, cons
 
 void keep_own(std::span<TensorPlan> plans, const Shares& shares, int rank) {
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    const std::int64_t own = shares.count(static_cast<int>(i), rank);
+    const int tensor = static_cast<int>(i);
+    const std::int64_t own = shares.count(tensor, rank);
     for (const Role role : kEveryRole) {
-      if (!plans[i][role] || role == Role::kParameter || role == Role::kAccumulator) continue;
+      if (!plans[i][role] || role == Role::kAccumulator) continue;
+      if (role == Role::kParameter && !shares.divides_parameter(tensor)) continue;
       // Values of rows belong to tensors that have one owner.
       if (is_per_element(role) || own == 0) plans[i][role]->elements = own;
     }
@@ -123,7 +125,11 @@ void check_momentum(const Policy& policy, const OptimizerConfig& config) {
 }
 
 void check_slots(const Policy& policy, int microbatches, const Sharding& sharding) {
-  const auto [slots, ranks, rank] = sharding;
+  const auto [slots, ranks, rank, stage] = sharding;
+  if (stage != 1 && stage != 3) {
+    throw UsageError(fmt::format(
+        "ranks.stage = {}: it is 1 (states lie with who owns them) or 3 (parameters too)", stage));
+  }
   if (slots < 1 || microbatches % slots != 0) {
     throw UsageError(
         fmt::format("ranks.slots = {} does not divide train.microbatches = {}: a slot has whole microbatches",

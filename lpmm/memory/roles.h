@@ -29,7 +29,7 @@ std::int64_t values_of(const OptimizerConfig& config, const TensorInfo& tensor, 
 // it lacks.
 using TensorPlan = RoleArray<std::optional<kernels::RoleView>>;
 TensorPlan plan_tensor(const Policy& policy, const OptimizerConfig& config, const TensorInfo& tensor);
-// Leaves of each tensor's states what a rank owns.
+// Leaves of each tensor's states what a rank owns, and of parameters that ranks have parts of.
 void keep_own(std::span<TensorPlan> plans, const Shares& shares, int rank);
 
 // The average of a tensor's weights (Policy::average) as a plan has it: a view without addresses; nothing

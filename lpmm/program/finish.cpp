@@ -68,6 +68,11 @@ class ListProgram : public Program {
   std::int64_t activation_bytes() const override { return room_->activation_bytes(); }
   std::int64_t workspace_bytes() const override { return room_->workspace_bytes(); }
   std::int64_t largest_transient_bytes() const override { return plan_->largest_transient_bytes; }
+  int passes() const override {
+    return std::any_of(plan_->ops.begin(), plan_->ops.end(), [](const auto& op) { return op->block >= 0; })
+               ? 3
+               : 2;
+  }
 
   std::int64_t cache_bytes(std::int64_t positions) const override {
     std::int64_t all = 0, most = 0;

@@ -49,6 +49,7 @@ class ProgramsByLength : public Program {
     for (const auto& [length, program] : programs_) most = std::max(most, program->largest_transient_bytes());
     return most;
   }
+  int passes() const override { return programs_.begin()->second->passes(); }
   PendingLoss train(const ModelMemory& memory, Step& step, Buffers& buffers, const Batch& batch,
                     int microbatch) override {
     return of(batch).train(memory, step, buffers, batch, microbatch);

@@ -103,6 +103,9 @@ class Program {
                                                       // scratch, and what of it the host has
   // The largest piece of a parameter or of its gradient that exists in fp32 at once; part of the workspace.
   virtual std::int64_t largest_transient_bytes() const = 0;
+  // The times that train() reads the weights: forward, backward, and forward again where values are
+  // recomputed.
+  virtual int passes() const { return 2; }
   // Forward and backward of one microbatch; gradients are folded in `step`, which is one of `memory`, as they
   // appear, those of norms and of biases of linear layers at the end where the device would rather have them
   // together. If it throws, the step has failed.

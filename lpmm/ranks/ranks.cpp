@@ -18,7 +18,8 @@ namespace {
 class Alone final : public Ranks {
  public:
   Alone() : Ranks(0, 1) {}
-  void swap(std::span<const std::span<const std::byte>>, std::span<const std::span<std::byte>>) override {}
+  void swap_at(const RankPlace&, std::span<const std::span<const std::byte>>,
+               std::span<const std::span<std::byte>>) override {}
   void set_timeout(double) override {}
 };
 
@@ -45,8 +46,8 @@ class LinkedRanks final : public Ranks {
   LinkedRanks(int rank, std::vector<Socket> peers, double timeout)
       : Ranks(rank, static_cast<int>(peers.size())), peers_(std::move(peers)), timeout_(timeout) {}
 
-  void swap(std::span<const std::span<const std::byte>> send,
-            std::span<const std::span<std::byte>> receive) override {
+  void swap_at(const RankPlace& place, std::span<const std::span<const std::byte>> send,
+               std::span<const std::span<std::byte>> receive) override {
     std::vector<std::span<const std::byte>> out(send.begin(), send.end());
     std::vector<std::span<std::byte>> in(receive.begin(), receive.end());
     out[static_cast<std::size_t>(rank())] = {};
@@ -57,9 +58,11 @@ class LinkedRanks final : public Ranks {
       const int left = static_cast<int>(std::clamp(1000 * (timeout_ - silent), 0.0, 1e9));
       const int ready = poll(waiting.data(), waiting.size(), left);
       if (ready < 0 && errno == EINTR) continue;  // a signal: whoever asked for a stop is heard later
-      if (ready <= 0) lose(first_open(out, in), fmt::format("has not been heard of for {:g} s", timeout_));
+      if (ready <= 0) {
+        lose(first_open(out, in), fmt::format("has not been heard of for {:g} s", timeout_), place);
+      }
       for (const pollfd& p : waiting) {
-        if (p.revents != 0 && move(p, out, in)) heard = Clock::now();
+        if (p.revents != 0 && move(p, out, in, place)) heard = Clock::now();
       }
     }
   }
@@ -87,19 +90,19 @@ class LinkedRanks final : public Ranks {
     return i;
   }
   // Moves what a socket has or takes now. False: nothing, this time.
-  bool move(const pollfd& p, Out& out, In& in) {
+  bool move(const pollfd& p, Out& out, In& in, const RankPlace& place) {
     std::size_t peer = 0;
     while (peers_[peer].number() != p.fd) ++peer;
     bool moved = false;
     if (!in[peer].empty() && (p.revents & ~POLLOUT) != 0) {
       const ssize_t count = recv(p.fd, in[peer].data(), in[peer].size(), MSG_DONTWAIT);
-      if (count == 0) lose(peer, "has ended");
-      moved = take(count, peer, in[peer]);
+      if (count == 0) lose(peer, "has ended", place);
+      moved = take(count, peer, in[peer], place);
     }
     if (!out[peer].empty() && (p.revents & ~POLLIN) != 0) {
       const ssize_t count = send_now(p.fd, out[peer]);
       if (count > 0) sent_ += count;
-      moved = take(count, peer, out[peer]) || moved;
+      moved = take(count, peer, out[peer], place) || moved;
     }
     return moved;
   }
@@ -107,14 +110,14 @@ class LinkedRanks final : public Ranks {
     return send(socket, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   }
   template <class Span>
-  bool take(ssize_t count, std::size_t peer, Span& left) const {
-    if (count < 0 && errno != EAGAIN && errno != EINTR) lose(peer, "has ended");
+  bool take(ssize_t count, std::size_t peer, Span& left, const RankPlace& place) const {
+    if (count < 0 && errno != EAGAIN && errno != EINTR) lose(peer, "has ended", place);
     if (count <= 0) return false;
     left = left.subspan(static_cast<std::size_t>(count));
     return true;
   }
-  [[noreturn]] void lose(std::size_t peer, const std::string& what) const {
-    throw RankLost(fmt::format("rank {} {}, in step {} ({})", peer, what, place().step, place().phase));
+  [[noreturn]] static void lose(std::size_t peer, const std::string& what, const RankPlace& place) {
+    throw RankLost(fmt::format("rank {} {}, in step {} ({})", peer, what, place.step, place.phase));
   }
 
   std::vector<Socket> peers_;  // that of this rank is none

@@ -8,10 +8,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "lpmm/base/error.h"
@@ -50,8 +52,17 @@ class Ranks {
 
   // Sends send[i] to rank i and fills receive[i] with the bytes that it sends, whose number is known here;
   // all at once. Its own entries are not used.
-  virtual void swap(std::span<const std::span<const std::byte>> send,
-                    std::span<const std::span<std::byte>> receive) = 0;
+  void swap(std::span<const std::span<const std::byte>> send, std::span<const std::span<std::byte>> receive) {
+    if (before_) before_();
+    swap_at(*place_, send, receive);
+  }
+  // Called before each swap(), and so before all that makes one; null: nothing is.
+  void before_swaps(std::function<void()> call) { before_ = std::move(call); }
+  // A swap that nothing is called before; `place` is for errors. Another thread may call it, if no call is
+  // under way.
+  virtual void swap_at(const RankPlace& place, std::span<const std::span<const std::byte>> send,
+                       std::span<const std::span<std::byte>> receive) = 0;
+  const RankPlace& place() const { return *place_; }
   // Sets the place that errors of later calls name; write_place() says where it is kept.
   void now_in(std::int64_t step, const char* phase) {
     if (size_ > 1) *place_ = {step, phase};
@@ -80,12 +91,12 @@ class Ranks {
 
  protected:
   Ranks(int rank, int size) : host_{rank, size, size}, rank_(rank), size_(size) {}
-  const RankPlace& place() const { return *place_; }
   std::int64_t sent_ = 0;
   RankHost host_;
 
  private:
   int rank_, size_;
+  std::function<void()> before_;
   RankPlace own_place_;
   RankPlace* place_ = &own_place_;
 };

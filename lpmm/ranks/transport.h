@@ -52,7 +52,7 @@ class Transport {
   // then, before the launcher ends this process too.
   void know(std::vector<Peer> peers, std::function<void(const Slates&)> abandon,
             std::function<void(const std::string&)> worry = nullptr);
-  // As Ranks::swap(). Returns the bytes sent.
+  // As Ranks::swap_at(). Returns the bytes sent.
   std::int64_t swap(std::span<const std::span<const std::byte>> send,
                     std::span<const std::span<std::byte>> receive, const RankPlace& place);
   // Tells the others how this rank ends, and returns what they say: after a failure anywhere it waits for two
@@ -115,9 +115,9 @@ class WiredRanks final : public Ranks {
  public:
   explicit WiredRanks(Transport& transport)
       : Ranks(transport.rank(), transport.size()), transport_(transport) {}
-  void swap(std::span<const std::span<const std::byte>> send,
-            std::span<const std::span<std::byte>> receive) override {
-    sent_ += transport_.swap(send, receive, place());
+  void swap_at(const RankPlace& place, std::span<const std::span<const std::byte>> send,
+               std::span<const std::span<std::byte>> receive) override {
+    sent_ += transport_.swap(send, receive, place);
   }
   void set_timeout(double seconds) override { transport_.set_timeout(seconds); }
   std::string name_of(int rank) const override { return names_[static_cast<std::size_t>(rank)]; }

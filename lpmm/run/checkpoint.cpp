@@ -66,7 +66,7 @@ std::vector<StoredPart> parts_of(const ModelMemory& memory, Buffers& buffers) {
       const kernels::RoleView own = memory.view(i, role);
       if (role == Role::kParameter && memory.policy().averaged.contains(info.name)) {
         add(average_parts(info.name, info.shape, own));
-      } else if (role == Role::kParameter || !is_shared) {
+      } else if (!is_shared || (role == Role::kParameter && !memory.divides_parameter(i))) {
         add(role_parts(info.name, info.shape, role, own));
       } else {
         add(shared_parts(memory, i, *whole[role], role_parts(info.name, info.shape, role, *whole[role]),

@@ -91,6 +91,7 @@ struct RunConfig {
   } watch;
   struct {
     int slots = 0;              // [ranks] 0: as many as there are ranks when the run starts
+    int stage = 1;              // Sharding::stage
     int timeout_seconds = 600;  // that a rank may be silent
   } ranks;
   int slots() const { return ranks.slots == 0 ? 1 : ranks.slots; }  // with that known

@@ -50,7 +50,7 @@ std::string advice(const Plan& plan) {
 
 Plan make_plan(const Setup& setup, const Model& model, Device& device, int ranks, int rank) {
   const RunConfig& config = setup.config;
-  const Sharding sharding{config.slots(), ranks, rank};
+  const Sharding sharding{config.slots(), ranks, rank, config.ranks.stage};
   check_model_memory(model.tensors(), config.policy, config.optimizer, config.train.microbatches, sharding);
   Plan plan;
   plan.ledger = memory_ledger(model.tensors(), config.policy, config.optimizer, sharding);
@@ -61,6 +61,7 @@ Plan make_plan(const Setup& setup, const Model& model, Device& device, int ranks
   plan.ledger.buffers += statistics;
   const int examples = config.train.batch / config.train.microbatches;
   const auto program = model.build(examples, config.train.compute, device, setup.size.longest);
+  plan.read_bytes = config.train.microbatches / ranks * program->passes() * plan.sent.pass;
   plan.largest_transient_bytes = program->largest_transient_bytes();
   plan.ledger.activations = program->activation_bytes();
   plan.ledger.workspace = program->workspace_bytes() + statistics +  // a step's proposals
@@ -146,7 +147,10 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
           {"overhead_bytes", plan.overhead_bytes},
           {"peak_bytes", plan.peak_bytes},
           {"device_bytes", plan.device_bytes},
-          {"sent_bytes", {{"accumulators", plan.sent.accumulators}, {"parameters", plan.sent.parameters}}}};
+          {"sent_bytes",
+           {{"accumulators", plan.sent.accumulators},
+            {"parameters", plan.sent.parameters},
+            {"reads", plan.read_bytes}}}};
 }
 
 }  // namespace lpmm

@@ -31,6 +31,7 @@ struct Plan {
   std::int64_t needed_bytes = 0;  // yet to be taken: a text is in memory already
   std::int64_t device_bytes = 0;  // of the device, where it has memory of its own; not of the peak
   SentBytes sent;                 // to other ranks in a step
+  std::int64_t read_bytes = 0;    // the same of divided parameters, for other ranks that read them
 };
 
 // Builds the program of `model`, which is that of setup.config.model, for the device and adds up; allocates

@@ -223,7 +223,7 @@ void check_ranks(const RunConfig& config, int ranks) {
         "microbatches",
         ranks, config.train.microbatches));
   }
-  check_slots(config.policy, config.train.microbatches, {config.slots(), ranks});
+  check_slots(config.policy, config.train.microbatches, {config.slots(), ranks, 0, config.ranks.stage});
 }
 
 void check_agreement(const Setup& setup, Ranks& ranks) {

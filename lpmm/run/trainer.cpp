@@ -74,7 +74,7 @@ class Run {
         device_(device),
         data_(load_data(setup, device_.host_pool())),
         memory_(model.tensors(), config_.policy, config_.optimizer, config_.train.seed,
-                config_.train.microbatches, device_, config_.slots(), ranks),
+                config_.train.microbatches, device_, config_.slots(), ranks, config_.ranks.stage),
         buffers_(model.buffers(), device_),
         examples_(config_.train.batch / config_.train.microbatches),
         program_(model.build(examples_, config_.train.compute, device_, setup.size.longest)),

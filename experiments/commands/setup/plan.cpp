@@ -24,7 +24,8 @@ namespace {
 
 struct PlanArguments {
   StartArguments start;
-  int ranks = 1;
+  int ranks = 1, stage = 0;
+  double bandwidth = 0;  // Gbit/s
   bool json = false;
 };
 
@@ -66,8 +67,17 @@ void print_plan(const Plan& plan, const Plan& fp32, const Policy& policy) {
   if (!plan.exempt.empty()) fmt::print("\n");
 }
 
+std::int64_t sent_bytes(const Plan& plan) {
+  return plan.sent.all() + plan.read_bytes;
+}
+// On a link of so many Gbit/s that does nothing else.
+double sending_seconds(const Plan& plan, double bandwidth) {
+  return 8 * static_cast<double>(sent_bytes(plan)) / (1e9 * bandwidth);
+}
+
 // One of so many processes that share the run, which `plan` is of, beside a run of one.
-void print_rank(const Plan& one, const Plan& plan, int ranks, int slots) {
+void print_rank(const Plan& one, const Plan& plan, const PlanArguments& o, int slots) {
+  const int ranks = o.ranks;
   fmt::print("\n{:<26} {:>10} {:>10}\n", fmt::format("one of {} ranks", ranks), "a rank", "alone");
   const auto states = [](const Ledger& ledger) {
     std::int64_t bytes = 0;
@@ -82,8 +92,17 @@ void print_rank(const Plan& one, const Plan& plan, int ranks, int slots) {
   print_row("exempt (fp32)", a.exempt, b.exempt);
   print_row("model memory", a.model_memory(), b.model_memory());
   print_row("workspace", a.workspace, b.workspace);
-  fmt::print("sent in a step: {} ({} accumulators, {} parameters)\n", format_bytes(plan.sent.all()),
+  fmt::print("sent in a step: {} ({} accumulators, {} updated parameters", format_bytes(sent_bytes(plan)),
              format_bytes(plan.sent.accumulators), format_bytes(plan.sent.parameters));
+  if (plan.read_bytes > 0) {
+    fmt::print(", {} parameters that others read, {} for each time", format_bytes(plan.read_bytes),
+               format_bytes(plan.sent.pass));
+  }
+  fmt::print(")\n");
+  if (o.bandwidth > 0) {
+    fmt::print("a link of {:g} Gbit/s takes {:.3g} s for that\n", o.bandwidth,
+               sending_seconds(plan, o.bandwidth));
+  }
 }
 
 // The rank with the most memory.
@@ -118,6 +137,7 @@ int run_plan(const PlanArguments& o) {
   const auto stand_in = task_of(config.model).stand_in;
   auto tokenizer = stand_in == nullptr ? nullptr : stand_in(config);
   if (o.ranks > 1 && config.ranks.slots == 0) config.ranks.slots = o.ranks;
+  if (o.stage > 0) config.ranks.stage = o.stage;
   check_ranks(config, o.ranks);
   const Setup setup = open_data(config, std::move(tokenizer));
   const auto model = make_model(setup.config);
@@ -127,6 +147,7 @@ int run_plan(const PlanArguments& o) {
       storage_warnings(setup.config.policy, setup.config.optimizer, model->tensors());
   if (o.json) {
     nlohmann::ordered_json answer = plan_json(plan);
+    if (o.bandwidth > 0) answer["sending_seconds"] = sending_seconds(plan, o.bandwidth);
     if (!setup.size.mixture.empty()) answer["mixture"] = mixture_json(setup.size.mixture);
     if (setup.size.learnt_tokens > 0) answer["learnt_tokens_per_epoch"] = setup.size.learnt_tokens;
     answer["warnings"] = warnings;
@@ -139,7 +160,7 @@ int run_plan(const PlanArguments& o) {
   plain.config.policy.average = setup.config.policy.average;
   const Plan alone = o.ranks == 1 ? plan : make_plan(setup, *model);
   print_plan(alone, make_plan(plain, *make_model(plain.config)), setup.config.policy);
-  if (o.ranks > 1) print_rank(alone, plan, o.ranks, setup.config.slots());
+  if (o.ranks > 1) print_rank(alone, plan, o, setup.config.slots());
   print_learnt(setup);
   return kDone;
 }
@@ -154,6 +175,13 @@ void add_plan_command(CLI::App& program, Action& action) {
   command->add_option("--ranks", o->ranks, "processes that share the run (lpmm train --ranks)")
       ->check(CLI::Range(1, 1024))
       ->type_name("N");
+  command->add_option("--stage", o->stage, "what each of them keeps its share of (ranks.stage): 1 or 3")
+      ->check(CLI::Range(1, 3))
+      ->type_name("N");
+  command
+      ->add_option("--bandwidth", o->bandwidth, "of a rank's link, to say how long it takes for what is sent")
+      ->check(CLI::PositiveNumber)
+      ->type_name("GBIT/S");
   command->add_flag("--json", o->json, "print one JSON object");
   command->footer(
       R"(Prints sizes beside those that fp32 would take. With --json, in bytes: parameters,
@@ -162,13 +190,15 @@ bits_per_parameter (of model_memory_bytes.total), model_memory_bytes by role, ex
 (the largest piece of a parameter or gradient that is ever unpacked at once), translation_bytes (of a
 translator that is scored by BLEU), data_bytes, watch_bytes, overhead_bytes (of program, libraries and
 threads), peak_bytes (the most resident memory that the whole process has at once), device_bytes (of a
-GPU's memory, where the run uses one; else 0), sent_bytes (to other ranks in a step), of conversations
+GPU's memory, where the run uses one; else 0), sent_bytes (to other ranks in a step: accumulators, updated
+parameters, and with ranks.stage = 3 what others read), with --bandwidth sending_seconds, of conversations
 learnt_tokens_per_epoch, and warnings (of states that the run's own formats or rounding harm). With
 --ranks they are of one rank.
 Examples:
   lpmm plan resnet20_cifar10 --preset lpmm
   lpmm plan resnet20_cifar10 --preset lpmm-min --set train.batch=512 --json
   lpmm plan gpt2_124m --preset lpmm-min --ranks 4
+  lpmm plan gpt2_124m --preset lpmm-min --ranks 8 --stage 3 --bandwidth 100
   lpmm plan --init runs/minilm --set data.path=reviews.csv)");
   on_selected(*command, action, o, run_plan);
 }

@@ -81,10 +81,11 @@ void decode_bf16(Pool& pool, const RoleView& src, std::int64_t first, std::int64
 }
 
 void decode_rows(Pool& pool, const RoleView& src, std::int64_t width, const std::int32_t* rows,
-                 std::int64_t count, float* dst) {
+                 std::int64_t count, float* dst, std::int64_t src_first) {
   const std::int64_t unit = std::max<std::int64_t>(kGroup, piece_of_blocks(src.codec));
   pool.for_each(count, [&](std::int64_t i, int) {
-    const std::int64_t first = rows[i] * width, end = first + width;
+    const std::int64_t row = rows[i] * width - src_first;
+    const std::int64_t first = std::max<std::int64_t>(0, row), end = std::min(row + width, src.elements);
     std::int64_t n = 0;
     for (std::int64_t at = first / unit * unit; at < end; at += n) {
       n = std::min(kTile, src.elements - at);
@@ -92,7 +93,7 @@ void decode_rows(Pool& pool, const RoleView& src, std::int64_t width, const std:
       float* values = scratch().values[Role::kParameter].data();
       decode_tile(tile_of(src, at, n), values);
       const std::int64_t from = std::max(first, at), to = std::min(end, at + n);
-      std::memcpy(dst + i * width + (from - first), values + (from - at),
+      std::memcpy(dst + i * width + (from - row), values + (from - at),
                   static_cast<std::size_t>(4 * (to - from)));
     }
   });

@@ -56,8 +56,10 @@ struct DecodeRows {
   std::int64_t width;
   const std::int32_t* rows;
   float* dst;
+  std::int64_t src_first, src_elements;
   LPMM_HD void operator()(std::int64_t i) const {
-    dst[i] = load_value(src, rows[i / width] * width + i % width);
+    const std::int64_t element = rows[i / width] * width + i % width - src_first;
+    if (element >= 0 && element < src_elements) dst[i] = load_value(src, element);
   }
 };
 constexpr int kPerThread = 512 / kThreads;  // small tensors have few elements for a GPU
@@ -336,9 +338,11 @@ void CudaDevice::decode_bf16(const RoleView& src, std::int64_t first, std::int64
   for_each_element(count, DecodeToBf16{cuda::make_slot(src, device_table, {}), first, dst}, stream());
 }
 void CudaDevice::decode_rows(const RoleView& src, std::int64_t width, const std::int32_t* rows,
-                             std::int64_t count, float* dst) {
-  for_each_element(count * width, DecodeRows{cuda::make_slot(src, device_table, {}), width, rows, dst},
-                   stream());
+                             std::int64_t count, float* dst, std::int64_t src_first) {
+  for_each_element(
+      count * width,
+      DecodeRows{cuda::make_slot(src, device_table, {}), width, rows, dst, src_first, src.elements},
+      stream());
 }
 
 void CudaDevice::decode_sum(std::span<const RoleView> views, float* dst, float* rooms) {

@@ -7,6 +7,7 @@
 #include "kernels/matrix.h"
 #include "lpmm/memory/optimizer_config.h"
 #include "lpmm/memory/roles.h"
+#include "lpmm/memory/slots/home.h"
 #include "lpmm/memory/slots/kept.h"
 
 namespace lpmm {
@@ -22,7 +23,7 @@ bool is_trained(const Policy& policy, const OptimizerConfig& optimizer, const Te
 struct Shares::Unit {
   int tensor;
   std::int64_t first, count, bytes;
-  bool is_whole;
+  bool is_whole, is_updated;
   int owner = 0;
 };
 
@@ -35,57 +36,68 @@ bool may_be_cut(const Policy& policy, const OptimizerConfig& optimizer, const Te
 }
 
 Shares::Shares(std::span<const TensorInfo> tensors, const Policy& policy, const OptimizerConfig& optimizer,
-               int ranks)
-    : ranks_(ranks), rounds_(static_cast<std::size_t>(ranks)) {
+               const Sharding& sharding)
+    : ranks_(sharding.ranks), rounds_(static_cast<std::size_t>(ranks_)) {
   std::vector<Unit> units;
-  std::int64_t all_bytes = 0;
   for (int t = 0; t < static_cast<int>(tensors.size()); ++t) {
     const TensorInfo& info = tensors[static_cast<std::size_t>(t)];
-    const bool is_whole = !may_be_cut(policy, optimizer, info);
-    const std::int64_t elements = info.elements(), unit = is_whole ? elements : kQuantum;
-    ends_.insert(ends_.end(), static_cast<std::size_t>(ranks), 0);
-    if (!is_trained(policy, optimizer, info)) continue;
+    const std::int64_t elements = info.elements();
+    const bool is_updated = is_trained(policy, optimizer, info),
+               is_whole = !may_be_cut(policy, optimizer, info);
+    const std::int64_t unit = is_whole ? elements : kQuantum;
+    divided_.push_back(sharding.divides_parameters() && elements >= kLeastDivided);
+    if (!is_updated && !divided_.back()) continue;
     const TensorPlan plan = plan_tensor(policy, optimizer, info);
     for (std::int64_t first = 0; first < elements; first += unit) {
       const std::int64_t count = std::min(unit, elements - first);
-      std::int64_t bytes = count;  // the work
+      std::int64_t bytes = is_updated ? count : 0;  // the work
       for (const Role role : kEveryElementRole) {
-        if (plan[role] && is_state(role)) bytes += code_bytes(plan[role]->codec.format, count);
+        const bool is_own = is_state(role) || (role == Role::kParameter && divided_.back());
+        if (plan[role] && is_own) bytes += code_bytes(plan[role]->codec.format, count);
       }
-      units.push_back({t, first, count, bytes, is_whole});
-      all_bytes += bytes;
+      units.push_back({t, first, count, bytes, is_whole, is_updated});
     }
   }
-  // Whole tensors go to whom has least, the largest first; the quanta fill the ranks up in order.
-  std::vector<std::int64_t> loads(static_cast<std::size_t>(ranks), 0);
+  give_out(units);
+  ends_.assign(tensors.size() * static_cast<std::size_t>(ranks_), 0);
+  for (const Unit& u : units) {
+    for (int rank = u.owner; rank < ranks_; ++rank) {
+      ends_[static_cast<std::size_t>(u.tensor * ranks_ + rank)] += u.count;
+    }
+  }
+  for (int rank = 0; rank < ranks_; ++rank) {
+    std::vector<Unit> own;
+    std::copy_if(units.begin(), units.end(), std::back_inserter(own),
+                 [&](const Unit& u) { return u.owner == rank && u.is_updated; });
+    add_rounds(rank, own);
+  }
+}
+
+// Each unit goes to whom has least: whole tensors first, the largest of them at first; then quanta, and those
+// of one tensor in the order of ranks.
+void Shares::give_out(std::vector<Unit>& units) const {
+  std::vector<std::int64_t> loads(static_cast<std::size_t>(ranks_), 0);
+  const auto owner_of_next = [&](std::int64_t bytes) {
+    const auto least = std::min_element(loads.begin(), loads.end());
+    *least += bytes;
+    return static_cast<int>(least - loads.begin());
+  };
   std::vector<Unit*> whole;
   for (Unit& u : units) {
     if (u.is_whole) whole.push_back(&u);
   }
   std::stable_sort(whole.begin(), whole.end(),
                    [](const Unit* a, const Unit* b) { return a->bytes > b->bytes; });
-  for (Unit* u : whole) {
-    const auto least = std::min_element(loads.begin(), loads.end());
-    u->owner = static_cast<int>(least - loads.begin());
-    *least += u->bytes;
-  }
-  std::size_t filled = 0;
-  for (Unit& u : units) {
-    if (u.is_whole) continue;
-    while (filled + 1 < loads.size() && (2 * loads[filled] + u.bytes) * ranks > 2 * all_bytes) ++filled;
-    u.owner = static_cast<int>(filled);
-    loads[filled] += u.bytes;
-  }
-  for (const Unit& u : units) {
-    for (int rank = u.owner; rank < ranks; ++rank) {
-      ends_[static_cast<std::size_t>(u.tensor * ranks + rank)] += u.count;
-    }
-  }
-  for (int rank = 0; rank < ranks; ++rank) {
-    std::vector<Unit> own;
-    std::copy_if(units.begin(), units.end(), std::back_inserter(own),
-                 [&](const Unit& u) { return u.owner == rank; });
-    add_rounds(rank, own);
+  for (Unit* u : whole) u->owner = owner_of_next(u->bytes);
+  for (auto first = units.begin(); first != units.end();) {
+    const auto end =
+        std::find_if(first, units.end(), [&](const Unit& u) { return u.tensor != first->tensor; });
+    std::vector<int> owners;
+    for (auto u = first; u != end && !u->is_whole; ++u) owners.push_back(owner_of_next(u->bytes));
+    std::sort(owners.begin(), owners.end());
+    for (std::size_t i = 0; i < owners.size(); ++i)
+      (first + static_cast<std::ptrdiff_t>(i))->owner = owners[i];
+    first = end;
   }
 }
 
@@ -123,6 +135,21 @@ std::int64_t piece_bytes(const Spec& spec, std::int64_t count) {
   return steps_at(spec, count) + kernels::aligned(step_bytes(spec, count));
 }
 
+kernels::RoleView piece_at(const Codec& codec, std::byte* at, std::int64_t count) {
+  auto* const codes = reinterpret_cast<std::uint8_t*>(at);
+  auto* const steps = reinterpret_cast<std::uint16_t*>(at + steps_at(codec, count));
+  return {codec, codes, step_bytes(codec, count) > 0 ? steps : nullptr, count};
+}
+
+void append_piece(PackedDevice& device, const kernels::RoleView& part, std::vector<std::byte>& to) {
+  const std::size_t at = to.size();
+  to.resize(at + static_cast<std::size_t>(piece_bytes(part.codec, part.elements)));
+  const kernels::RoleView there = piece_at(part.codec, to.data() + at, part.elements);
+  device.download(there.codes, part.codes, code_bytes(part.codec.format, part.elements));
+  if (there.steps == nullptr) return;
+  device.download(there.steps, part.steps, step_bytes(part.codec, part.elements));
+}
+
 std::int64_t bytes_at_once(const Shares& shares, std::span<const TensorInfo> tensors, const Policy& policy,
                            const Sharding& sharding) {
   std::int64_t most = 0;
@@ -132,7 +159,7 @@ std::int64_t bytes_at_once(const Shares& shares, std::span<const TensorInfo> ten
       for (const Shares::Piece& p : round.pieces) {
         const RoleSpecs specs = specs_for(policy, tensors[static_cast<std::size_t>(p.tensor)]);
         accumulators += sharding.own_slots() * piece_bytes(specs[Role::kAccumulator], p.count);
-        parameters += piece_bytes(specs[Role::kParameter], p.count);
+        if (!shares.divides_parameter(p.tensor)) parameters += piece_bytes(specs[Role::kParameter], p.count);
       }
       most = std::max({most, accumulators, parameters});
     }
@@ -144,12 +171,13 @@ SentBytes sent_bytes(std::span<const TensorInfo> tensors, const Policy& policy,
                      const OptimizerConfig& optimizer, const Sharding& sharding) {
   SentBytes sent;
   if (sharding.ranks == 1) return sent;
-  const Shares shares(tensors, policy, optimizer, sharding.ranks);
+  const Shares shares(tensors, policy, optimizer, sharding);
   for (int rank = 0; rank < sharding.ranks; ++rank) {
     for (const Shares::Round& round : shares.rounds(rank)) {
       for (const Shares::Piece& p : round.pieces) {
         const RoleSpecs specs = specs_for(policy, tensors[static_cast<std::size_t>(p.tensor)]);
         if (rank == sharding.rank) {
+          if (shares.divides_parameter(p.tensor)) continue;
           sent.parameters += (sharding.ranks - 1) * piece_bytes(specs[Role::kParameter], p.count);
         } else {
           sent.accumulators += sharding.own_slots() * piece_bytes(specs[Role::kAccumulator], p.count);
@@ -157,19 +185,25 @@ SentBytes sent_bytes(std::span<const TensorInfo> tensors, const Policy& policy,
       }
     }
   }
+  if (sharding.divides_parameters()) {
+    sent.pass = Buckets(tensors, policy, shares, sharding.ranks).bytes_of_pass(sharding.rank);
+  }
   return sent;
 }
 
 std::int64_t slot_workspace_bytes(std::span<const TensorInfo> tensors, const Policy& policy,
                                   const OptimizerConfig& optimizer, const Sharding& sharding) {
   if (sharding.slots == 1) return 0;
-  const Shares shares(tensors, policy, optimizer, sharding.ranks);
+  const Shares shares(tensors, policy, optimizer, sharding);
   const int terms = std::bit_width(static_cast<unsigned>(sharding.slots - 1));
   const std::int64_t at_once =
       sharding.ranks == 1 ? 0 : bytes_at_once(shares, tensors, policy, sharding) * (sharding.ranks - 1);
   const bool keeps = sharding.ranks > 1 && clips(optimizer);
   const std::int64_t kept = keeps ? KeptPlaces(shares, tensors, policy, sharding).bytes() : 0;
-  return 4 * (shares.room() + terms * kQuantum) + 2 * at_once + kept;
+  const std::int64_t home = sharding.divides_parameters()
+                                ? Home::workspace_bytes(Buckets(tensors, policy, shares, sharding.ranks))
+                                : 0;
+  return 4 * (shares.room() + terms * kQuantum) + 2 * at_once + kept + home;
 }
 
 }  // namespace lpmm

@@ -19,13 +19,6 @@ kernels::RoleView floats_at(float* values, std::int64_t count) {
   return view_of({values, static_cast<std::size_t>(count)});
 }
 
-// The codes and steps of a piece as they were sent.
-kernels::RoleView view_at(const Codec& codec, std::byte* at, std::int64_t count) {
-  auto* const codes = reinterpret_cast<std::uint8_t*>(at);
-  auto* const steps = reinterpret_cast<std::uint16_t*>(at + steps_at(codec, count));
-  return {codec, codes, step_bytes(codec, count) > 0 ? steps : nullptr, count};
-}
-
 // What lies on the host as it was sent, to the device.
 void put(PackedDevice& device, const kernels::RoleView& from, const kernels::RoleView& to) {
   device.upload(to.codes, from.codes, code_bytes(to.codec.format, to.elements));
@@ -47,20 +40,19 @@ struct StatsOf {
 }  // namespace
 
 Slots::Slots(std::span<const TensorInfo> tensors, const Policy& policy, const OptimizerConfig& optimizer,
-             int microbatches, int count, PackedDevice& device, Ranks& ranks)
+             int microbatches, const Sharding& sharding, PackedDevice& device, Ranks& ranks)
     : ranks_(ranks),
-      shares_(tensors, policy, optimizer, ranks.size()),
-      count_(count),
-      own_(count / ranks.size()),
-      per_slot_(microbatches / count),
-      versions_(static_cast<std::size_t>(count)) {
+      shares_(tensors, policy, optimizer, sharding),
+      count_(sharding.slots),
+      own_(sharding.own_slots()),
+      per_slot_(microbatches / count_),
+      versions_(static_cast<std::size_t>(count_)) {
   const auto n = static_cast<std::size_t>(ranks.size());
-  const int terms = std::bit_width(static_cast<unsigned>(count - 1));
+  const int terms = std::bit_width(static_cast<unsigned>(count_ - 1));
   sums_ = allocate(device, 4 * (shares_.room() + terms * kQuantum), "sums over slots", "a smaller model");
   if (n == 1) return;
   out_.resize(n);
   in_.resize(n);
-  const Sharding sharding{count, ranks.size(), ranks.rank()};
   if (clips(optimizer)) {
     kept_.emplace(shares_, tensors, policy, sharding);
     kept_memory_ = allocate(device, kept_->bytes(), "accumulators of other ranks", "a smaller model");
@@ -103,19 +95,10 @@ Slots::Layout Slots::layout(const MemoryState& memory, const Shares::Round* roun
   if (round == nullptr) return layout;
   for (const Shares::Piece& p : round->pieces) {
     layout.at.push_back(layout.bytes);
+    if (role == Role::kParameter && shares_.divides_parameter(p.tensor)) continue;  // stays with its owner
     layout.bytes += piece_bytes(view_in(memory, p, role).codec, p.count);
   }
   return layout;
-}
-
-void Slots::append(const MemoryState& memory, const kernels::RoleView& part,
-                   std::vector<std::byte>& to) const {
-  const std::size_t at = to.size();
-  to.resize(at + static_cast<std::size_t>(piece_bytes(part.codec, part.elements)));
-  const kernels::RoleView there = view_at(part.codec, to.data() + at, part.elements);
-  memory.device.download(there.codes, part.codes, code_bytes(part.codec.format, part.elements));
-  if (there.steps == nullptr) return;
-  memory.device.download(there.steps, part.steps, step_bytes(part.codec, part.elements));
 }
 
 // Every rank gets its pieces of this round from all slots.
@@ -133,7 +116,7 @@ void Slots::exchange(MemoryState& memory, std::size_t index) {
       if (theirs == nullptr) break;
       for (const Shares::Piece& p : theirs->pieces) {
         const kernels::RoleView all = accumulator(view_in(memory, p, Role::kAccumulator), slot);
-        append(memory, part_of(all, p.first, p.count), out_[i]);
+        append_piece(memory.device, part_of(all, p.first, p.count), out_[i]);
       }
     }
     const auto bytes = static_cast<std::size_t>(own_ * own.bytes);
@@ -160,7 +143,7 @@ void Slots::keep(MemoryState& memory, std::size_t index, const Layout& own) {
     for (std::size_t i = 0; i < mine->pieces.size(); ++i) {
       const Shares::Piece& p = mine->pieces[i];
       const kernels::RoleView to = kept_at(memory, p, kept_->at(index, i, slot));
-      put(memory.device, view_at(to.codec, sent + own.at[i], p.count), to);
+      put(memory.device, piece_at(to.codec, sent + own.at[i], p.count), to);
     }
   }
 }
@@ -169,7 +152,7 @@ kernels::RoleView Slots::kept_at(const MemoryState& memory, const Shares::Piece&
                                  const KeptPlaces::Place& place) const {
   if (place.tensor < 0) {
     const Codec& codec = view_in(memory, piece, Role::kAccumulator).codec;
-    return view_at(codec, kept_memory_.get() + place.first, piece.count);
+    return piece_at(codec, kept_memory_.get() + place.first, piece.count);
   }
   const kernels::RoleView& first = memory.view(place.tensor, Role::kAccumulator);
   return part_of(accumulator(first, place.slot), place.first, piece.count);
@@ -183,8 +166,8 @@ kernels::RoleView Slots::version(const MemoryState& memory, std::size_t index, s
   const kernels::RoleView& first = view_in(memory, p, Role::kAccumulator);
   if (rank == ranks_.rank()) return part_of(accumulator(first, of_rank), p.first, p.count);
   if (kept_) return kept_at(memory, p, kept_->at(index, piece, slot));
-  return view_at(first.codec, staged_.get() + rank * staged_bytes_ + of_rank * own.bytes + own.at[piece],
-                 p.count);
+  return piece_at(first.codec, staged_.get() + rank * staged_bytes_ + of_rank * own.bytes + own.at[piece],
+                  p.count);
 }
 
 void Slots::sum(MemoryState& memory, std::size_t index) {
@@ -242,7 +225,7 @@ void Slots::update_pieces(MemoryState& memory, const Clip& clip, std::size_t ind
         memory.update_of(p.tensor, clip.factors[static_cast<std::size_t>(p.tensor)], stats);
     if (p.count < t.info.elements()) {
       for (const Role role : kEveryRole) {
-        const std::int64_t first = role == Role::kParameter ? p.first : p.first - t.own_first;
+        const std::int64_t first = p.first - (role == Role::kParameter ? t.parameter_first : t.own_first);
         if (role != Role::kAccumulator) update.args.roles[role] = part_of(t.view[role], first, p.count);
       }
       update.args.noise.first_group = static_cast<std::uint32_t>(p.first / kGroup);
@@ -262,7 +245,8 @@ void Slots::hand_out(MemoryState& memory, std::size_t index) {
   mine.clear();
   if (const Shares::Round* own = round(ranks_.rank(), index); own != nullptr) {
     for (const Shares::Piece& p : own->pieces) {
-      append(memory, part_of(view_in(memory, p, Role::kParameter), p.first, p.count), mine);
+      if (shares_.divides_parameter(p.tensor)) continue;
+      append_piece(memory.device, part_of(view_in(memory, p, Role::kParameter), p.first, p.count), mine);
     }
   }
   std::vector<std::span<const std::byte>> send(n, mine);
@@ -280,8 +264,9 @@ void Slots::hand_out(MemoryState& memory, std::size_t index) {
     const Layout at = layout(memory, theirs, Role::kParameter);
     for (std::size_t k = 0; k < theirs->pieces.size(); ++k) {
       const Shares::Piece& p = theirs->pieces[k];
+      if (shares_.divides_parameter(p.tensor)) continue;
       const kernels::RoleView to = part_of(view_in(memory, p, Role::kParameter), p.first, p.count);
-      const kernels::RoleView from = view_at(to.codec, in_[i].data() + at.at[k], p.count);
+      const kernels::RoleView from = piece_at(to.codec, in_[i].data() + at.at[k], p.count);
       put(memory.device, from, to);
     }
   }
@@ -318,6 +303,7 @@ void Slots::collect(MemoryState& memory) {
 void Slots::update(MemoryState& memory, const Clip& clip) {
   ranks_.now_in(memory.step, "update");
   counted_.clear();
+  if (memory.home) memory.home->forget();
   for (std::size_t j = 0; j < shares_.most_rounds(); ++j) {
     if (ranks_.size() > 1 && !kept_) exchange(memory, j);
     sum(memory, j);

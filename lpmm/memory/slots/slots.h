@@ -24,7 +24,7 @@ class Slots {
  public:
   // The settings are checked already (check_slots).
   Slots(std::span<const TensorInfo> tensors, const Policy& policy, const OptimizerConfig& optimizer,
-        int microbatches, int count, PackedDevice& device, Ranks& ranks);
+        int microbatches, const Sharding& sharding, PackedDevice& device, Ranks& ranks);
 
   int count() const { return count_; }
   int own() const { return own_; }  // that are of this rank
@@ -53,7 +53,6 @@ class Slots {
   };
   const Shares::Round* round(int rank, std::size_t index) const;  // null: it has fewer
   Layout layout(const MemoryState& memory, const Shares::Round* round, Role role) const;
-  void append(const MemoryState& memory, const kernels::RoleView& part, std::vector<std::byte>& to) const;
   void exchange(MemoryState& memory, std::size_t index);
   void keep(MemoryState& memory, std::size_t index, const Layout& own);
   kernels::RoleView kept_at(const MemoryState& memory, const Shares::Piece& piece,

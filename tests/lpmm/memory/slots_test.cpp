@@ -9,15 +9,12 @@
 #include <limits>
 #include <map>
 #include <random>
-#include <set>
 #include <thread>
-#include <tuple>
 
 #include "kernels/cpu.h"
 #include "kernels/cuda/emulated.h"
 #include "lpmm/base/error.h"
 #include "lpmm/memory/device_memory.h"
-#include "lpmm/memory/slots/kept.h"
 #include "lpmm/ranks/ranks.h"
 #include "tests/lpmm/memory/given.h"
 #include "tests/lpmm/memory/oracle.h"
@@ -50,11 +47,12 @@ struct SlotCase {
   bool feeds_back = false, compensates = false;
   double update_clip = 0, average = 0;
   bool is_large = false;  // then without counts, which fused loops do not take
+  int stage = 1;          // of several ranks
 
   const std::vector<TensorInfo>& tensors() const { return is_large ? kLargeTensors : kSlotTensors; }
   std::string name() const {
-    return fmt::format("{} {} K {} S {} clip {}/{} {}", preset, rule, microbatches, slots, clip, percentile,
-                       variance);
+    return fmt::format("{} {} K {} S {} clip {}/{} {} stage {}", preset, rule, microbatches, slots, clip,
+                       percentile, variance, stage);
   }
   OptimizerConfig optimizer() const {
     OptimizerConfig c;
@@ -167,7 +165,7 @@ TEST(Slots, AStepOnAnEmulatedGpuIsThatOfTheSpecification) {
 
 // The results of one rank after its steps.
 struct Told {
-  std::vector<std::string> parameters;                 // tensor by tensor: codes, then steps
+  std::vector<Floats> read;                            // parameters, at every step and at last
   std::vector<RoleArray<std::string>> codes, steps;    // states, only the elements that it owns
   std::map<int, std::string> averages, average_steps;  // of tensors that have one
   std::vector<StepReport> reports;
@@ -187,6 +185,38 @@ std::string bytes_at(PackedDevice& device, const void* at, std::int64_t count) {
 
 constexpr std::uint32_t kSteps = 3, kFailingStep = 2;
 
+// A tensor as forward and backward read it, or rows of it: first those that begin and end it.
+Floats read_all(const ModelMemory& memory, int tensor) {
+  Floats values(static_cast<std::size_t>(memory.info(tensor).elements()));
+  memory.read(tensor, 0, values);
+  return values;
+}
+Floats read_rows(const ModelMemory& memory, int tensor) {
+  const std::int64_t rows = memory.info(tensor).traits().rows, width = memory.info(tensor).elements() / rows;
+  std::vector<std::int32_t> wanted = {0, static_cast<std::int32_t>(rows - 1)};
+  for (std::int64_t row = 0; row < rows; row += 3) wanted.push_back(static_cast<std::int32_t>(row));
+  const auto count = std::ssize(wanted);
+  Floats values(static_cast<std::size_t>(count * width));
+  PackedDevice& device = memory.device();
+  const DeviceMemory ids = device.allocate(4 * count), out = device.allocate(4 * std::ssize(values));
+  device.upload(ids.get(), wanted.data(), 4 * count);
+  memory.decode_rows(tensor, width, reinterpret_cast<const std::int32_t*>(ids.get()), count,
+                     reinterpret_cast<float*>(out.get()));
+  device.download(values.data(), out.get(), 4 * std::ssize(values));
+  return values;
+}
+// Reads all tensors, and then backwards rows of them. The later a rank is, the more it reads besides.
+void read_twice(const ModelMemory& memory, Told& told) {
+  for (int i = 0; i < memory.tensors(); ++i) told.read.push_back(read_all(memory, i));
+  for (int again = 0; again < memory.ranks().rank(); ++again) {
+    Floats some(4096);
+    memory.read(1, 256 * 128, some);
+    const auto whole = told.read.end() - memory.tensors() + 1;
+    EXPECT_TRUE(std::equal(some.begin(), some.end(), whole->begin() + 256 * 128));
+  }
+  for (int i = memory.tensors() - 1; i >= 0; --i) told.read.push_back(read_rows(memory, i));
+}
+
 using MakeDevice = std::unique_ptr<Device>();
 std::unique_ptr<Device> on_cpu() {
   return std::make_unique<CpuDevice>(1);
@@ -197,11 +227,13 @@ std::unique_ptr<Device> on_emulated() {
 
 void train(const SlotCase& c, Device& device, Ranks& ranks, Told& told) {
   const DeviceMemory room = device.allocate(4 * c.tensors().back().elements() + 4 * 70000);
-  ModelMemory memory(c.tensors(), c.policy(), c.optimizer(), 7, c.microbatches, device, c.slots, ranks);
+  ModelMemory memory(c.tensors(), c.policy(), c.optimizer(), 7, c.microbatches, device, c.slots, ranks,
+                     c.stage);
   for (int i = 0; i < memory.tensors(); ++i) memory.initialize(i, 0, initial(i));
   const Share own = memory.own_microbatches();
   for (std::uint32_t number = 1; number <= kSteps; ++number) {
     Step step = memory.begin_step({number, 0.01, !c.is_large, true});
+    read_twice(memory, told);
     for (int k = own.first; k < own.first + own.count; ++k) {
       for (int i = 0; i < memory.tensors(); ++i) {
         Floats g = gradient(i, number, k);
@@ -214,6 +246,8 @@ void train(const SlotCase& c, Device& device, Ranks& ranks, Told& told) {
     told.reports.push_back(std::move(step).commit());
     told.sent = ranks.sent_bytes() - before;
   }
+  read_twice(memory, told);
+  (void)ranks.any(false);  // all have read
   told.stats = memory.take_stats();
   told.watched.assign(memory.watched().begin(), memory.watched().end());
   told.ledger = memory.ledger();
@@ -226,12 +260,12 @@ void train(const SlotCase& c, Device& device, Ranks& ranks, Told& told) {
       if (v.codes == nullptr || role == Role::kAccumulator) continue;
       codes[role] = bytes_at(device, v.codes, code_bytes(v.codec.format, v.elements));
       steps[role] = bytes_at(device, v.steps, step_bytes(v.codec, v.elements));
-      if (role == Role::kParameter) continue;
+      if (role == Role::kParameter && memory.sharding().rank > 0 && !memory.divides_parameter(i)) {
+        codes[role].clear();  // as with the first one
+        steps[role].clear();
+      }
       told.state_bytes += std::ssize(codes[role]) + std::ssize(steps[role]);
     }
-    told.parameters.push_back(codes[Role::kParameter] + steps[Role::kParameter]);
-    codes[Role::kParameter].clear();
-    steps[Role::kParameter].clear();
     if (const kernels::RoleView v = memory.average(i); v.codes != nullptr) {
       told.averages[i] += bytes_at(device, v.codes, code_bytes(v.codec.format, v.elements));
       told.average_steps[i] += bytes_at(device, v.steps, step_bytes(v.codec, v.elements));
@@ -274,7 +308,7 @@ void expect_same_counts(const kernels::ChangeStats& a, const kernels::ChangeStat
 void expect_same(const SlotCase& c, const std::vector<Told>& all, const Told& one) {
   for (const Told& told : all) {
     ASSERT_EQ(told.error, "");
-    EXPECT_TRUE(told.parameters == one.parameters);
+    EXPECT_TRUE(told.read == one.read);
     for (std::size_t s = 0; s < kSteps; ++s) {
       const StepReport &a = told.reports[s], &b = one.reports[s];
       EXPECT_EQ(a.applied, s + 1 != kFailingStep);
@@ -298,7 +332,7 @@ void expect_same(const SlotCase& c, const std::vector<Told>& all, const Told& on
   }
   std::int64_t state_bytes = 0;
   for (const Told& told : all) state_bytes += told.state_bytes;
-  EXPECT_EQ(state_bytes, one.state_bytes) << "each state lies with one rank";
+  EXPECT_EQ(state_bytes, one.state_bytes) << "each lies with one rank, but small parameters with all";
   for (int i = 0; i < std::ssize(c.tensors()); ++i) {
     std::string codes, steps;
     for (const Told& told : all) {
@@ -337,6 +371,16 @@ const SlotCase kCases[] = {
     {.preset = "bnb8-2048", .rule = "adamw", .update_clip = 0.5},
     {.clip = 0.1, .is_large = true},
     {.preset = "lpmm", .rule = "lamb", .clip = 0.1, .is_large = true},
+    {.clip = 0.1, .average = 0.9, .is_large = true, .stage = 3},
+    {.preset = "lpmm", .rule = "sgd", .percentile = 40, .feeds_back = true, .stage = 3},
+    {.preset = "lpmm-compact",
+     .rule = "lion",
+     .microbatches = 8,
+     .slots = 8,
+     .compensates = true,
+     .stage = 3},
+    {.preset = "fp32", .rule = "lamb", .clip = 0.1, .stage = 3},
+    {.preset = "lpmm-min", .rule = "muon", .microbatches = 6, .slots = 6, .stage = 3},
 };
 
 TEST(Slots, RanksStoreWhatOneDoes) {
@@ -355,92 +399,12 @@ TEST(Slots, RanksStoreWhatOneDoes) {
 
 TEST(Slots, RanksOnEmulatedGpusStoreWhatOneCpuDoes) {
   const SlotCase cases[] = {{.microbatches = 2, .slots = 2, .clip = 0.1},
-                            {.preset = "lpmm-compact", .rule = "lion", .microbatches = 2, .slots = 2}};
+                            {.preset = "lpmm-compact", .rule = "lion", .microbatches = 2, .slots = 2},
+                            {.microbatches = 2, .slots = 2, .stage = 3}};
   for (const SlotCase& c : cases) {
     SCOPED_TRACE(c.name());
     expect_same(c, train_on(c, 2, on_emulated), train_on(c, 1)[0]);
   }
-}
-
-// What a rank was sent lies where it had what it has sent, but for tails and what it owns above its part.
-TEST(Slots, ClippingSendsNothingTwiceAndTakesLittleMemory) {
-  const std::vector<TensorInfo> tensors = {{"wte", {2048, 768}}, {"mlp", {3072, 768}}, {"bias", {3072}}};
-  for (const int ranks : {2, 4, 8}) {
-    OptimizerConfig clipped, plain;
-    clipped.rule = plain.rule = RuleName::find("adamw").value();
-    clipped.clip_norm = 1;
-    const Policy policy = make_policy("lpmm-min");
-    for (int rank = 0; rank < ranks; ++rank) {
-      const Sharding sharding{8, ranks, rank};
-      EXPECT_EQ(sent_bytes(tensors, policy, clipped, sharding).all(),
-                sent_bytes(tensors, policy, plain, sharding).all());
-      const std::int64_t more = slot_workspace_bytes(tensors, policy, clipped, sharding) -
-                                slot_workspace_bytes(tensors, policy, plain, sharding);
-      const std::int64_t quantum = piece_bytes(specs_for(policy, tensors[0])[Role::kAccumulator], kQuantum);
-      EXPECT_GE(more, 0);
-      EXPECT_LE(more, 8 * 2 * quantum) << ranks << " ranks, rank " << rank;
-    }
-  }
-}
-
-// Each place is of elements that were sent by then, as the ranks go round after round, and holds one version.
-TEST(Slots, WhatIsKeptLiesWhereWhatWasSentLay) {
-  for (const char* rule : {"adamw", "lamb"}) {
-    OptimizerConfig optimizer;
-    optimizer.rule = RuleName::find(rule).value();
-    const Policy policy = make_policy("lpmm-min");
-    for (const Sharding sharding : {Sharding{4, 2, 1}, Sharding{4, 4, 2}}) {
-      const Shares shares(kLargeTensors, policy, optimizer, sharding.ranks);
-      const KeptPlaces kept(shares, kLargeTensors, policy, sharding);
-      std::set<std::tuple<int, int, std::int64_t>> sent;
-      const auto own = shares.rounds(sharding.rank);
-      for (std::size_t j = 0; j < own.size(); ++j) {
-        for (int rank = 0; rank < sharding.ranks; ++rank) {
-          if (rank == sharding.rank || j >= shares.rounds(rank).size()) continue;
-          for (const Shares::Piece& p : shares.rounds(rank)[j].pieces) {
-            for (int slot = 0; slot < sharding.own_slots(); ++slot) sent.emplace(p.tensor, slot, p.first);
-          }
-        }
-        for (int slot = 0; slot < sharding.slots; ++slot) {
-          if (slot / sharding.own_slots() == sharding.rank) continue;
-          for (std::size_t i = 0; i < own[j].pieces.size(); ++i) {
-            const KeptPlaces::Place& place = kept.at(j, i, slot);
-            if (place.tensor < 0) continue;
-            EXPECT_EQ(sent.erase({place.tensor, place.slot, place.first}), 1U);
-          }
-        }
-      }
-    }
-  }
-}
-
-TEST(Slots, SharesAreEvenWhereTensorsCanBeCut) {
-  std::vector<TensorInfo> tensors = {{"wte", {5025, 768}}};
-  for (int i = 0; i < 4; ++i) {
-    tensors.push_back({fmt::format("mlp{}", i), {3072, 768}});
-    tensors.push_back({fmt::format("bias{}", i), {3072}});
-  }
-  const auto shares_of = [&](const char* rule, int ranks) {
-    OptimizerConfig c;
-    c.rule = RuleName::find(rule).value();
-    const Shares shares(tensors, make_policy("lpmm-min"), c, ranks);
-    std::vector<std::int64_t> elements(static_cast<std::size_t>(ranks), 0);
-    for (int rank = 0; rank < ranks; ++rank) {
-      for (int t = 0; t < static_cast<int>(tensors.size()); ++t) {
-        elements[static_cast<std::size_t>(rank)] += shares.count(t, rank);
-        if (rank + 1 < ranks) continue;
-        EXPECT_EQ(shares.end(t, rank), tensors[static_cast<std::size_t>(t)].elements());
-      }
-    }
-    return elements;
-  };
-  for (const int ranks : {1, 2, 3, 8}) {
-    const std::vector<std::int64_t> even = shares_of("adamw", ranks);
-    const auto [least, most] = std::minmax_element(even.begin(), even.end());
-    EXPECT_LE(*most - *least, 3 * kQuantum) << ranks;
-  }
-  const std::vector<std::int64_t> whole = shares_of("lamb", 2);
-  EXPECT_LE(std::abs(whole[0] - whole[1]), 5025 * 768) << "the largest tensor";
 }
 
 TEST(Slots, WhatDoesNotGoTogetherIsRefused) {
@@ -462,6 +426,7 @@ TEST(Slots, WhatDoesNotGoTogetherIsRefused) {
   momentum.accumulate_in_momentum = true;
   EXPECT_NE(refusal(momentum, 4, 2), "");
   EXPECT_EQ(refusal(make_policy("lpmm"), 4, 2), "");
+  EXPECT_THROW(check_slots(make_policy("lpmm"), 4, {4, 2, 0, 2}), UsageError) << "a stage of 2";
 }
 
 }  // namespace

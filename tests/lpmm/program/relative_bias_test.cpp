@@ -32,11 +32,11 @@ TEST(RelativeBias, RowsAreThoseOfTransformers) {
   EXPECT_EQ(all.size(), 31U);  // no distance is of row 16
 }
 
-constexpr int kLength = 24;
+constexpr int kTokens = 24;
 Forward encoder(bool recompute) {
   return [recompute](ProgramBuilder& b) {
-    Value x = embedding(b, "tokens", {.vocabulary = 23, .length = kLength, .width = 12});
-    const Value bias = relative_bias(b, "bias", 2, kLength);
+    Value x = embedding(b, "tokens", {.vocabulary = 23, .length = kTokens, .width = 12});
+    const Value bias = relative_bias(b, "bias", 2, kTokens);
     for (int i = 0; i < 3; ++i) {
       const auto layer = [&](Value in) {
         const std::string name = "h" + std::to_string(i);
@@ -55,9 +55,9 @@ Batch sentences() {
   std::mt19937 generator(1);
   Batch batch;
   batch.count = 3;
-  batch.lengths = {kLength, 3, 17};
+  batch.lengths = {kTokens, 3, 17};
   for (const std::int32_t length : batch.lengths) {
-    for (int t = 0; t < kLength; ++t) {
+    for (int t = 0; t < kTokens; ++t) {
       batch.tokens.push_back(static_cast<std::int32_t>(generator() % 23));
       const auto label = static_cast<std::int32_t>(generator() % 23);
       batch.labels.push_back(t < length ? label : -1);

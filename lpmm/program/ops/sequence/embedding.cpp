@@ -63,7 +63,7 @@ class EmbeddingOp : public Op {
     const kernels::Documents documents = documents_in(inputs.empty() ? nullptr : data(run, inputs[0]), rows_);
     for (std::int64_t first = 0; first < rows_; first += panel_) {
       const std::int64_t n = std::min(panel_, rows_ - first);
-      device.decode_rows(run.memory.view(tokens_.tensor, Role::kParameter), width_, ids + first, n, f.rows);
+      run.memory.decode_rows(tokens_.tensor, width_, ids + first, n, f.rows);
       std::byte* out = data(run, output) + first * width_ * value_bytes(plan->compute);
       if (positions_) {
         device.embedding_forward(

@@ -24,8 +24,7 @@ void PositionTable::decode(const RunState& run, std::int32_t* ids, std::byte* ro
   }
   std::iota(ids, ids + length_, static_cast<std::int32_t>(first_ + past));
   Device& device = run.device;
-  device.decode_rows(run.memory.view(tensor_, Role::kParameter), width_,
-                     on_device(device, ids, length_, room), length_, out);
+  run.memory.decode_rows(tensor_, width_, on_device(device, ids, length_, room), length_, out);
 }
 
 // Place t: its rows in all sequences, in order.

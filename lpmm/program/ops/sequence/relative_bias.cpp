@@ -34,9 +34,8 @@ class RelativeBiasOp : public Op {
     for (std::int64_t i = 0; i < distances_; ++i) rows[i] = bias_row(i - longest_);
     Device& device = run.device;
     std::byte* const room = pieces.take(room_on(device, 4 * distances_));
-    device.decode_rows(run.memory.view(table_, Role::kParameter), heads_,
-                       on_device(device, rows, distances_, room), distances_,
-                       reinterpret_cast<float*>(data(run, output)));
+    run.memory.decode_rows(table_, heads_, on_device(device, rows, distances_, room), distances_,
+                           reinterpret_cast<float*>(data(run, output)));
   }
 
   void backward(RunState& run) const override {

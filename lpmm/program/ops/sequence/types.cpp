@@ -44,7 +44,7 @@ class AddTypesOp : public Op {
     for (std::int64_t first = 0; first < rows_; first += panel_) {
       const std::int64_t n = std::min(panel_, rows_ - first);
       const std::int64_t at = first * width_ * value_bytes(plan->compute);
-      device.decode_rows(run.memory.view(table_, Role::kParameter), width_, ids + first, n, f.rows);
+      run.memory.decode_rows(table_, width_, ids + first, n, f.rows);
       device.from_float(plan->compute, n * width_, f.rows, f.narrow);
       device.add({plan->compute, n * width_}, data(run, inputs[0]) + at, f.narrow, data(run, output) + at);
     }
