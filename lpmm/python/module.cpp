@@ -122,12 +122,14 @@ OptimizerConfig make_config(const std::string& rule, double learning_rate, doubl
 // an accumulator of their own, as in a run that clips: a loop may ask for their norm.
 struct Plan {
   TensorInfo info;
+  OptimizerConfig config;
   Policy policy;
   TensorPlan roles;
+  std::uint32_t first_group = 0;  // of the noise of a shard
 
-  Plan(std::string name, std::vector<std::int64_t> shape, const std::string& kind, OptimizerConfig config,
+  Plan(std::string name, std::vector<std::int64_t> shape, const std::string& kind, OptimizerConfig given,
        const std::string& preset, const std::map<std::string, std::string>& specs, std::int64_t min_elements)
-      : info{std::move(name), std::move(shape), kind_of(kind)} {
+      : info{std::move(name), std::move(shape), kind_of(kind)}, config(std::move(given)) {
     config.clip_norm = 1;
     policy = make_policy(preset, config);
     policy.min_elements = std::max(policy.min_elements, min_elements);
@@ -140,6 +142,22 @@ struct Plan {
     if (info.elements() > kMostElements)
       throw UsageError("an array has more than 2^35 elements; quantize parts of it");
     roles[Role::kParameter] = {fit_spec(parse_spec(spec), info.traits()), nullptr, nullptr, info.elements()};
+  }
+  // Leaves a shard, where the rule and the formats can do with it.
+  void cut(std::int64_t elements, std::uint32_t group) {
+    const RuleRow& rule = rule_row(config.rule);
+    std::string whole(rule.needs_whole_tensors(config.settings) ? rule.name : "");
+    if (!whole.empty() && !rule.needs_whole_tensors({})) whole += " as it is set";
+    for (const Role r : kEveryElementRole) {
+      if (!roles[r]) continue;
+      roles[r]->elements = elements;
+      if (!has_blocks(roles[r]->codec))
+        whole = std::string(lpmm::to_string(r)) + " as " + lpmm::to_string(roles[r]->codec);
+    }
+    first_group = group;
+    if (whole.empty()) return;
+    throw UsageError(info.name + ": " + whole +
+                     " needs whole tensors, which FSDP cuts; choose another, or DistributedDataParallel");
   }
   static TensorKind kind_of(const std::string& kind) {
     if (kind == "hidden") return TensorKind::kHidden;
@@ -216,7 +234,7 @@ class Updates {
       if (role == Role::kAccumulator) args.keeps_gradient = type != kPlanned;
       if (role == Role::kParameter) packed_parameter = type == kPlanned;
     }
-    args.noise = {seed, ordinal, step, 0};
+    args.noise = {seed, ordinal, step, 0, plan.first_group};
     const Rule rule = make_rule(config, plan.info, *config.learning_rate, step, clip,
                                 plan.policy.error_feedback && packed_parameter, last_rate);
     updates_.push_back({rule, args});
@@ -367,6 +385,7 @@ NB_MODULE(_lpmm, m) {
                     const std::string&, const std::map<std::string, std::string>&, std::int64_t>())
       .def(nb::init<const std::string&, std::vector<std::int64_t>>())
       .def_prop_ro("elements", [](const Plan& p) { return p.info.elements(); })
+      .def("cut", &Plan::cut)
       .def("rows", &Plan::rows);
   nb::class_<Updates>(m, "Updates").def(nb::init<>()).def("add", &Updates::add).def("run", &Updates::run);
   m.def("square_sums", &square_sums);

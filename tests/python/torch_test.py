@@ -156,6 +156,7 @@ def test_copies_go_on_to_the_bit(level, copier):
     train(model, optimizer, 3)
     optimizer.zero_grad()
     other, again = copier((model, optimizer))
+    assert again.torch_state_dict()["state"].keys() == optimizer.state_dict()["state"].keys()
     train(model, optimizer, 2)
     train(other, again, 2)
     assert content(other, again) == content(model, optimizer)

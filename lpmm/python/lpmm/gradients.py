@@ -1,4 +1,4 @@
-"""Gradients of PyTorch that are packed sums."""
+"""Gradients of PyTorch that are packed sums, and parts of DTensors."""
 import math
 import mmap
 
@@ -20,8 +20,46 @@ def check_type(x, what):
         raise ValueError(f"{what} is of type {x.dtype}, but lpmm computes in fp32: use float32, bfloat16 or float16")
 
 
-def check_alone():
+# ---- DTensors, of which a process has a part: a run of rows
+def here(x):
+    return x.to_local() if hasattr(x, "to_local") else x
+
+
+def place_of(x, what=""):
+    """How many parts there are, which is here, and the dimension of a mesh that has them."""
+    found = 1, 0, None
+    for i, placement in enumerate(getattr(x, "placements", ())):
+        parts = x.device_mesh.size(i)
+        if parts > 1 and not placement.is_replicate():
+            if type(placement) is not torch.distributed.tensor.Shard or placement.dim != 0 or found[2]:
+                raise ValueError(f"{what} is a DTensor placed as {x.placements}; lpmm takes one Shard(0), as fully_shard makes it")
+            found = parts, x.device_mesh.get_local_rank(i), (x.device_mesh, i)
+    return found
+
+
+def part_of(x, of):
+    """What lies here of x, whole or a DTensor, where it is placed as `of` is."""
+    if hasattr(x, "to_local"):
+        return here(x.redistribute(placements=of.placements)) if hasattr(of, "to_local") else x.full_tensor()
+    parts, place, _ = place_of(of)
+    rows = -(-len(x) // parts) if parts > 1 else 0
+    return x[place * rows:(place + 1) * rows] if rows else x
+
+
+def as_part(part, of, is_row=False):
+    """A DTensor where `of` is one: of its shape, or one whose rows are the parts, so that no other number of processes takes it."""
+    if not hasattr(of, "to_local"):
+        return part
+    shape, stride = of.shape, of.stride()
+    if is_row:
+        part, shape, stride = part.view(1, -1), torch.Size((place_of(of)[0], len(part))), (len(part), 1)
+    return torch.distributed.tensor.DTensor.from_local(part, of.device_mesh, of.placements, shape=shape, stride=stride)
+
+
+def check_alone(parameters=()):
     """Gradients of several processes are averaged after backward, and what is folded or applied inside of it would be left out."""
+    if any(hasattr(p, "to_local") for p in parameters):
+        raise RuntimeError("a parameter is a DTensor, whose gradient is averaged first: leave fold_gradients() and pack() out")
     of = torch.distributed
     if of.is_available() and of.is_initialized() and of.get_world_size() > 1:
         raise RuntimeError(f"{of.get_world_size()} processes train, whose gradients are averaged before they are packed or applied: "

@@ -8,7 +8,7 @@ import torch
 
 from . import _lpmm
 from .gradients import (ACCUMULATOR, BF16_NEAREST, COMPENSATION, FP32, PARAMETER, PLANNED, TYPES, AppliedGradient, Memory, PackedGradient,
-                        check_alone, check_type, readable)
+                        as_part, check_alone, check_type, here, part_of, place_of, readable)
 from .parameters import PackedParameter
 
 _OWN = ("preset", "specs", "min_elements", "kind")  # keys of a group that say how its tensors are stored
@@ -27,30 +27,37 @@ class _Slot:
         config = _lpmm.config(rule, float(group["lr"]), float(group["weight_decay"]), settings)
         self.plan = _lpmm.Plan(name, list(p.shape), group["kind"], config, group["preset"], group["specs"] or {},
                                group["min_elements"])
-        rows = self.plan.rows()
-        self.rows = rows
-        self.states = {row[0]: (role, row) for role, row in rows.items() if role not in _SKIPPED}
+        self.parts, place, self.mesh = place_of(p, name)
+        if self.parts > 1:  # room of one size, as DTensor has it, and noise of groups that no other part draws
+            most = -(-p.shape[0] // self.parts) * math.prod(p.shape[1:])
+            first_group = place * -(-most // 128)
+            self.plan.cut(most, first_group)
+        self.rows = self.plan.rows()
+        if self.parts > 1:
+            self.plan.cut(here(p).numel(), first_group)
+        self.states = {row[0]: (role, row) for role, row in self.rows.items() if role not in _SKIPPED}
         # The second term of a parameter that is stored as planned, or that is the framework's bf16.
         if not isinstance(p, PackedParameter) and p.dtype != torch.bfloat16:
             self.states.pop("compensation", None)
 
     def new_state(self, p):
-        state = {"step": torch.tensor(0.0)}
+        state, mine = {"step": torch.tensor(0.0)}, here(p)
         for name, (_, row) in self.states.items():
             memory = Memory(row)
             plain = {"fp32": torch.float32, "bf16": torch.bfloat16}.get(memory.spec.split(":")[0])
             if plain is not None:
                 values = memory.codes.view(plain)
-                state[name] = values.view(p.shape) if values.numel() == p.numel() else values
+                is_whole = self.parts == 1 and values.numel() != p.numel()  # of rows, or columns
+                state[name] = values if is_whole else as_part(values[:mine.numel()].view(mine.shape), p)
             else:
-                state[name] = memory.codes
+                state[name] = as_part(memory.codes, p, True)
                 if memory.steps.numel():
-                    state[name + "_steps"] = memory.steps
+                    state[name + "_steps"] = as_part(memory.steps, p, True)
         return state
 
 
 def _address(x):
-    return x.data_ptr() if x is not None and x.numel() else 0
+    return here(x).data_ptr() if x is not None and x.numel() else 0
 
 
 class Optimizer(torch.optim.Optimizer):
@@ -144,11 +151,8 @@ class Optimizer(torch.optim.Optimizer):
         for ordinal, of, p in self._places():
             if of is not group:
                 continue
-            if hasattr(p, "to_local"):
-                raise ValueError(f"parameter {ordinal} is a DTensor; lpmm's optimizers take whole tensors: of several processes, "
-                                 "DistributedDataParallel's")
-            check_type(p, f"parameter {ordinal}")
-            self._slot(p, group, ordinal)
+            check_type(p, f"parameter {ordinal}")  # none is kept: accelerate shards and replaces them afterwards
+            _Slot(p, group, ordinal, self.rule, self._settings(group))
         if self._folding:
             self.fold_gradients("none" if self._folding == "none" else None)
 
@@ -190,7 +194,7 @@ class Optimizer(torch.optim.Optimizer):
                 todo.append((ordinal, group, p, slot, g, g.as_role(), g.scale))
             else:
                 check_type(g, f"the gradient of parameter {ordinal}")
-                g = readable(g)
+                g = readable(part_of(g, p))
                 todo.append((ordinal, group, p, slot, g, (ACCUMULATOR, g.data_ptr(), 0, TYPES[g.dtype]), 1.0))
         clip = self._clip_factor(todo) if todo else None
         if clip is not None:
@@ -203,9 +207,17 @@ class Optimizer(torch.optim.Optimizer):
 
     def _clip_factor(self, todo):
         """Of the whole gradient; None where it is not finite."""
-        plain = [(slot.plan, role) for _, _, _, slot, g, role, _ in todo if not isinstance(g, PackedGradient)]
+        plain = [(slot, role) for _, _, _, slot, g, role, _ in todo if not isinstance(g, PackedGradient)]
         packed = [g for _, _, _, _, g, _, _ in todo if isinstance(g, PackedGradient)]
-        total = sum(_lpmm.square_sums(plain)) + sum(g.square_sum() for g in packed)
+        total, sums = 0.0, {}  # of all parts of a tensor: processes clip and skip alike
+        for (slot, _), squares in zip(plain, _lpmm.square_sums([(slot.plan, role) for slot, role in plain])):
+            sums[slot.mesh] = sums.get(slot.mesh, 0.0) + squares
+        for mesh, squares in sums.items():
+            squares = torch.tensor(squares, dtype=torch.float64)
+            if mesh:
+                torch.distributed.all_reduce(squares, group=mesh[0].get_group(mesh[1]))
+            total += squares.item()
+        total += sum(g.square_sum() for g in packed)
         if not math.isfinite(total):
             return None
         if self.clip_norm == 0:
@@ -227,9 +239,9 @@ class Optimizer(torch.optim.Optimizer):
             if isinstance(p, PackedParameter):
                 roles.append((PARAMETER, *p.memory.addresses, PLANNED))
             else:
-                local = readable(p.detach())
-                if local.data_ptr() != p.data_ptr():
-                    copies.append((p, local))
+                local = readable(here(p.detach()))
+                if local.data_ptr() != _address(p):
+                    copies.append((here(p), local))
                 kind = TYPES[local.dtype]
                 if kind != FP32 and COMPENSATION in slot.rows:
                     kind = PLANNED  # bf16, and its second term
@@ -262,7 +274,7 @@ class Optimizer(torch.optim.Optimizer):
         accumulator="none": nothing is kept; each gradient updates its parameter inside of backward. For one backward a step,
         without clipping, and not with lpmm.pack. skipped_steps counts tensors then.
         """
-        check_alone()
+        check_alone(p for _, _, p in self._places())
         if accumulator not in (None, "none"):
             raise ValueError(f'accumulator is {accumulator!r}, but must be "none" or left out; specs={{"accumulator": ...}} says how '
                              "sums are stored")
@@ -359,12 +371,12 @@ class Optimizer(torch.optim.Optimizer):
                 if key != "step" and (value.shape != state[key].shape or value.dtype != state[key].dtype):
                     raise ValueError(f"parameter {ordinal}: the state '{key}' is {value.dtype} of shape {tuple(value.shape)}, but "
                                      f"must be {state[key].dtype} of shape {tuple(state[key].shape)}")
-                state[key] = value.detach().to("cpu", state[key].dtype, copy=True)
+                here(state[key]).copy_(part_of(value.detach(), state[key]))
             elif role in state:
-                values = value.detach().to("cpu", torch.float32).contiguous()
-                if values.shape != p.shape:
-                    raise ValueError(f"parameter {ordinal}: the state '{key}' has shape {tuple(values.shape)}, but must have "
+                if value.shape != p.shape:
+                    raise ValueError(f"parameter {ordinal}: the state '{key}' has shape {tuple(value.shape)}, but must have "
                                      f"{tuple(p.shape)}")
+                values = part_of(value.detach(), p).to("cpu", torch.float32).contiguous()
                 if not _lpmm.encode(slot.plan, slot.states[role][0], _address(state[role]), _address(state.get(role + "_steps")),
                                     values.data_ptr(), True, 0, 0, 0):
                     raise ValueError(f"parameter {ordinal}: the state '{key}' is NaN, infinite or above 2^120")
@@ -375,7 +387,11 @@ class Optimizer(torch.optim.Optimizer):
 
     def torch_state_dict(self):
         """The state as torch.optim's class of this name has it: in fp32."""
+        for ordinal, group, p in self._places():
+            if hasattr(p, "to_local") and p.requires_grad and not self.state.get(p):  # zeros to load a checkpoint into
+                self.state[p] = self._slot(p, group, ordinal).new_state(p)
         out = self.state_dict()
+        out["param_groups"] = [{k: v for k, v in g.items() if k not in _OWN} for g in out["param_groups"]]
         for i, (ordinal, group, p) in enumerate(self._places()):
             if i in out["state"]:
                 state = {"step": self.state[p]["step"].clone()}
@@ -387,25 +403,26 @@ class Optimizer(torch.optim.Optimizer):
 
     # ---- accounts
     def memory(self):
-        """Bytes of states and of gradients, and of parameters as they are stored."""
+        """Bytes of states and of gradients, and of parameters as they are stored, in this process."""
         out = {"parameters": 0, "gradients": 0, "states": 0}
         for _, _, p in self._places():
             g = self._sums.get(p)
-            out["parameters"] += p.memory.nbytes if isinstance(p, PackedParameter) else p.nbytes
-            out["gradients"] += g.memory.nbytes if g is not None else 0 if p.grad is None else p.grad.nbytes
-            out["states"] += sum(x.nbytes for name, x in self.state.get(p, {}).items() if name != "step")
+            out["parameters"] += p.memory.nbytes if isinstance(p, PackedParameter) else here(p).nbytes
+            out["gradients"] += g.memory.nbytes if g is not None else 0 if p.grad is None else here(p.grad).nbytes
+            out["states"] += sum(here(x).nbytes for name, x in self.state.get(p, {}).items() if name != "step")
         return out
 
     def dequantized(self, p, role):
         """A state of a parameter in fp32: "momentum", "variance", ..."""
         state = self.state[p]
-        number, row = self._slots[p][1].states[role]
+        slot = next(self._slot(q, group, ordinal) for ordinal, group, q in self._places() if q is p)
+        number, row = slot.states[role]
         if row[1] == "fp32":
             return state[role].clone()
-        out = torch.empty(p.shape)
-        _lpmm.decode(self._slots[p][1].plan, number, _address(state[role]), _address(state.get(role + "_steps")), 0, p.numel(),
+        out = torch.empty(here(p).shape)
+        _lpmm.decode(slot.plan, number, _address(state[role]), _address(state.get(role + "_steps")), 0, out.numel(),
                      out.data_ptr(), False)
-        return out
+        return as_part(out, p)
 
 
 def _hook(optimizer):

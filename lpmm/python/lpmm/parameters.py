@@ -329,7 +329,7 @@ def pack(model, optimizer):
     Which of them, and how, is the optimizer's preset and specs; weights that it does not train stay. Returns the names of
     the packed ones. Tied weights stay tied.
     """
-    check_alone()
+    check_alone(p for _, _, p in optimizer._places())
     if optimizer._folding == "none":
         raise ValueError('accumulator="none" takes no packed weights: their gradients come in parts')
     places = {id(p): (n, group) for n, group, p in optimizer._places()}
