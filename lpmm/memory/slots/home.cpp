@@ -1,7 +1,8 @@
 #include "lpmm/memory/slots/home.h"
 
 #include <algorithm>
-#include <cstring>
+#include <map>
+#include <utility>
 
 #include "lpmm/memory/device_memory.h"
 #include "lpmm/memory/memory_state.h"
@@ -80,9 +81,10 @@ const Home::Held& Home::get(int bucket) {
     held->bucket = bucket;
   }
   held->used = ++reads_;
-  if (bucket != last_) {
-    followed_[{before_last_, last_}] = bucket;
-    before_last_ = std::exchange(last_, bucket);
+  if (order_.empty() || order_.back() != bucket) {
+    order_.push_back(bucket);
+    const auto found = std::find(last_order_.begin() + expected_, last_order_.end(), bucket);
+    if (found != last_order_.end()) expected_ = found - last_order_.begin() + 1;
   }
   fetch_ahead();
   return *held;
@@ -101,10 +103,10 @@ Home::Held& Home::oldest() {
 
 // Other devices are not used by two threads at once.
 void Home::fetch_ahead() {
-  if (coming_.valid() || !memory_.device.is_host()) return;
-  const auto followed = followed_.find({before_last_, last_});
-  if (followed == followed_.end() || followed->second < 0 || find(followed->second) != nullptr) return;
-  coming_bucket_ = followed->second;
+  if (coming_.valid() || !memory_.device.is_host() || expected_ == std::ssize(last_order_)) return;
+  const int next = last_order_[static_cast<std::size_t>(expected_)];
+  if (find(next) != nullptr) return;
+  coming_bucket_ = next;
   coming_to_ = &oldest();
   coming_to_->bucket = -1;
   coming_ = std::async(std::launch::async, [this, place = RankPlace{ranks_.place().step, kPhase}] {
@@ -126,8 +128,8 @@ void Home::forget() {
 
 void Home::settle() {
   wait();
-  followed_[{before_last_, last_}] = -1;
-  before_last_ = last_ = -1;
+  if (!order_.empty()) last_order_ = std::exchange(order_, {});
+  expected_ = 0;
   for (bool are_there = false; !are_there;) {
     const std::vector<Want> wants = round({}, {}, {}, ranks_.place());
     are_there = std::all_of(wants.begin(), wants.end(), [](const Want& w) { return w.is_nothing(); });

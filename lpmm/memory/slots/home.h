@@ -1,6 +1,6 @@
 // The home of parameters that ranks have parts of (ranks.stage = 3): a rank keeps what it owns, and reads the
 // rest as its owners send it. Codes come in buckets, which stay until a few others were read; rows of a table
-// come as values. On the host a bucket that followed the one at hand before is sent for while that is used.
+// come as values. On the host the next one, by the order of the time before, is sent for while one is used.
 //
 // Ranks read what they like, in any order: a read is a round of all ranks, in which each says what it wants
 // and sends what others want. A rank that comes to another exchange (Ranks::swap) first takes part in rounds
@@ -12,9 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <future>
-#include <map>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "kernels/packed_device.h"
@@ -83,9 +81,10 @@ class Home {
   static constexpr std::int64_t kRowFloats = 1 << 18;  // of a round
   std::array<Held, 3> held_;
   std::int64_t reads_ = 0;
-  // The buckets read last, and which one followed them before; -1: another exchange.
-  int before_last_ = -1, last_ = -1;
-  std::map<std::pair<int, int>, int> followed_;
+  // The buckets read since the last exchange of another kind; those between exchanges before that, and which
+  // of them is expected next.
+  std::vector<int> order_, last_order_;
+  std::ptrdiff_t expected_ = 0;
   std::future<void> coming_;
   Held* coming_to_ = nullptr;
   int coming_bucket_ = -1;
