@@ -12,8 +12,8 @@ namespace {
 
 constexpr const char* kPhase = "reading parameters";
 
-// Calls body(place, first, count) for each row of a table: `first` of its elements, which are `count` from
-// place * width + that on, lie in [own_first, own_end).
+// Calls body(at, count) for what of each row lies in [own_first, own_end): `count` elements, from `at` on of
+// the rows one after another.
 template <class Body>
 void for_own(std::span<const std::int32_t> rows, std::int64_t width, std::int64_t own_first,
              std::int64_t own_end, const Body& body) {
@@ -47,8 +47,9 @@ Home::~Home() {
 }
 
 std::int64_t Home::workspace_bytes(const Buckets& buckets) {
-  return (static_cast<std::int64_t>(std::tuple_size_v<decltype(held_)>) + 1) * buckets.most_bytes() +
-         2 * std::int64_t{sizeof(float)} * kRowFloats;
+  constexpr std::int64_t kBuckets = std::tuple_size_v<decltype(held_)> + 1;  // and what is sent
+  constexpr std::int64_t kRows = 4;  // asked for: all, and by owner; sent: all, and what is owned
+  return kBuckets * buckets.most_bytes() + kRows * std::int64_t{sizeof(float)} * kRowFloats;
 }
 
 void Home::read(int tensor, std::int64_t first, std::int64_t count, const Body& body) {
@@ -77,6 +78,7 @@ const Home::Held& Home::get(int bucket) {
   }
   if (held == nullptr) {
     held = &oldest();
+    held->bucket = -1;
     fetch(bucket, *held, {ranks_.place().step, kPhase});
     held->bucket = bucket;
   }
@@ -192,6 +194,8 @@ std::vector<Home::Want> Home::round(const Want& mine, Rows rows,
 
 std::vector<std::byte> Home::pieces_to_send(int bucket) const {
   std::vector<std::byte> bytes;
+  const auto [first, end] = buckets_.bytes_of(bucket, ranks_.rank());
+  bytes.reserve(static_cast<std::size_t>(end - first));
   for (const Buckets::Piece& p : buckets_.pieces(bucket)) {
     if (p.owner != ranks_.rank()) continue;
     const MemoryState::Tensor& t = memory_.tensors[static_cast<std::size_t>(p.tensor)];

@@ -1,0 +1,268 @@
+// Several ranks against one, byte for byte, with all parameters on each and with parameters in shares.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+#include <map>
+#include <thread>
+
+#include "kernels/cpu.h"
+#include "kernels/cuda/emulated.h"
+#include "lpmm/memory/device_memory.h"
+#include "lpmm/memory/model_memory.h"
+#include "lpmm/ranks/ranks.h"
+#include "tests/lpmm/memory/slot_case.h"
+#include "tests/sanitized.h"
+
+namespace lpmm {
+namespace {
+
+using Floats = SlotFloats;
+
+// The results of one rank after its steps.
+struct Told {
+  std::vector<Floats> read;                            // parameters, at every step and at last
+  std::vector<RoleArray<std::string>> codes, steps;    // states, only the elements that it owns
+  std::map<int, std::string> averages, average_steps;  // of tensors that have one
+  std::vector<StepReport> reports;
+  std::vector<TensorStats> stats;
+  std::vector<kernels::WatchStats> watched;
+  std::int64_t sent = 0, state_bytes = 0;
+  Ledger ledger, planned;
+  SentBytes planned_sent;
+  std::string error;
+};
+
+std::string bytes_at(PackedDevice& device, const void* at, std::int64_t count) {
+  std::string bytes(static_cast<std::size_t>(at == nullptr ? 0 : count), '\0');
+  device.download(bytes.data(), at, std::ssize(bytes));
+  return bytes;
+}
+
+constexpr std::uint32_t kSteps = 3, kFailingStep = 2;
+
+// A tensor as forward and backward read it, or rows of it: first those that begin and end it.
+Floats read_all(const ModelMemory& memory, int tensor) {
+  Floats values(static_cast<std::size_t>(memory.info(tensor).elements()));
+  memory.read(tensor, 0, values);
+  return values;
+}
+Floats read_rows(const ModelMemory& memory, int tensor) {
+  const std::int64_t rows = memory.info(tensor).traits().rows, width = memory.info(tensor).elements() / rows;
+  std::vector<std::int32_t> wanted = {0, static_cast<std::int32_t>(rows - 1)};
+  for (std::int64_t row = 0; row < rows; row += 3) wanted.push_back(static_cast<std::int32_t>(row));
+  const auto count = std::ssize(wanted);
+  Floats values(static_cast<std::size_t>(count * width));
+  PackedDevice& device = memory.device();
+  const DeviceMemory ids = device.allocate(4 * count), out = device.allocate(4 * std::ssize(values));
+  device.upload(ids.get(), wanted.data(), 4 * count);
+  memory.decode_rows(tensor, width, reinterpret_cast<const std::int32_t*>(ids.get()), count,
+                     reinterpret_cast<float*>(out.get()));
+  device.download(values.data(), out.get(), 4 * std::ssize(values));
+  return values;
+}
+// Reads all tensors, and then backwards rows of them. The later a rank is, the more it reads besides.
+void read_twice(const ModelMemory& memory, Told& told) {
+  for (int i = 0; i < memory.tensors(); ++i) told.read.push_back(read_all(memory, i));
+  for (int again = 0; again < memory.ranks().rank(); ++again) {
+    Floats some(4096);
+    memory.read(1, 256 * 128, some);
+    const auto whole = told.read.end() - memory.tensors() + 1;
+    EXPECT_TRUE(std::equal(some.begin(), some.end(), whole->begin() + 256 * 128));
+  }
+  for (int i = memory.tensors() - 1; i >= 0; --i) told.read.push_back(read_rows(memory, i));
+}
+
+using MakeDevice = std::unique_ptr<Device>();
+std::unique_ptr<Device> on_cpu() {
+  return std::make_unique<CpuDevice>(1);
+}
+std::unique_ptr<Device> on_emulated() {
+  return std::make_unique<kernels::EmulatedCuda>(1);
+}
+
+void train(const SlotCase& c, Device& device, Ranks& ranks, Told& told) {
+  const DeviceMemory room = device.allocate(4 * c.tensors().back().elements() + 4 * 70000);
+  ModelMemory memory(c.tensors(), c.policy(), c.optimizer(), 7, c.microbatches, device, c.slots, ranks,
+                     c.stage);
+  for (int i = 0; i < memory.tensors(); ++i) memory.initialize(i, 0, initial_of(i));
+  const Share own = memory.own_microbatches();
+  for (std::uint32_t number = 1; number <= kSteps; ++number) {
+    Step step = memory.begin_step({number, 0.01, !c.is_large, true});
+    read_twice(memory, told);
+    for (int k = own.first; k < own.first + own.count; ++k) {
+      for (int i = 0; i < memory.tensors(); ++i) {
+        Floats g = gradient_of(i, number, k);
+        const bool fails = number == kFailingStep && k == c.microbatches - 1 && i == 2;
+        if (fails) g[5] = std::numeric_limits<float>::quiet_NaN();
+        step.fold(i, 0, {on_device(device, g.data(), std::ssize(g), room.get()), g.size()}, k);
+      }
+    }
+    const std::int64_t before = ranks.sent_bytes();
+    told.reports.push_back(std::move(step).commit());
+    told.sent = ranks.sent_bytes() - before;
+  }
+  read_twice(memory, told);
+  (void)ranks.any(false);  // all have read
+  told.stats = memory.take_stats();
+  told.watched.assign(memory.watched().begin(), memory.watched().end());
+  told.ledger = memory.ledger();
+  told.planned = memory_ledger(c.tensors(), c.policy(), c.optimizer(), memory.sharding());
+  told.planned_sent = sent_bytes(c.tensors(), c.policy(), c.optimizer(), memory.sharding());
+  for (int i = 0; i < memory.tensors(); ++i) {
+    RoleArray<std::string> codes, steps;
+    for (const Role role : kEveryRole) {
+      const kernels::RoleView v = memory.view(i, role);
+      if (v.codes == nullptr || role == Role::kAccumulator) continue;
+      codes[role] = bytes_at(device, v.codes, code_bytes(v.codec.format, v.elements));
+      steps[role] = bytes_at(device, v.steps, step_bytes(v.codec, v.elements));
+      if (role == Role::kParameter && memory.sharding().rank > 0 && !memory.divides_parameter(i)) {
+        codes[role].clear();  // as with the first one
+        steps[role].clear();
+      }
+      told.state_bytes += std::ssize(codes[role]) + std::ssize(steps[role]);
+    }
+    if (const kernels::RoleView v = memory.average(i); v.codes != nullptr) {
+      told.averages[i] += bytes_at(device, v.codes, code_bytes(v.codec.format, v.elements));
+      told.average_steps[i] += bytes_at(device, v.steps, step_bytes(v.codec, v.elements));
+    }
+    told.codes.push_back(std::move(codes));
+    told.steps.push_back(std::move(steps));
+  }
+}
+
+std::vector<Told> train_on(const SlotCase& c, int count, MakeDevice* make_device = on_cpu) {
+  std::vector<Told> told(static_cast<std::size_t>(count));
+  if (count == 1) {
+    train(c, *make_device(), alone(), told[0]);
+    return told;
+  }
+  auto ranks = linked_ranks(count, 60);
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    threads.emplace_back([&, i] {
+      try {
+        train(c, *make_device(), *ranks[i], told[i]);
+      } catch (const std::exception& e) {
+        told[i].error = e.what();
+      }
+      ranks[i].reset();  // the others see that it has ended
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return told;
+}
+
+void expect_same_counts(const kernels::ChangeStats& a, const kernels::ChangeStats& b) {
+  EXPECT_EQ(a.increments, b.increments);
+  EXPECT_EQ(a.underflows, b.underflows);
+  EXPECT_EQ(a.true_change_squared, b.true_change_squared);
+  EXPECT_EQ(a.change_error_squared, b.change_error_squared);
+}
+
+// `all` of several ranks, `one` of one.
+void expect_same(const SlotCase& c, const std::vector<Told>& all, const Told& one) {
+  for (const Told& told : all) {
+    ASSERT_EQ(told.error, "");
+    EXPECT_TRUE(told.read == one.read);
+    for (std::size_t s = 0; s < kSteps; ++s) {
+      const StepReport &a = told.reports[s], &b = one.reports[s];
+      EXPECT_EQ(a.applied, s + 1 != kFailingStep);
+      EXPECT_EQ(a.failed_tensor, a.applied ? "" : "norm");
+      EXPECT_EQ(a.gradient_norm, b.gradient_norm);
+      EXPECT_EQ(a.clip_factor, b.clip_factor);
+      EXPECT_EQ(a.clipped_tensors, b.clipped_tensors);
+    }
+    for (std::size_t i = 0; i < c.tensors().size(); ++i) {
+      for (const Role role : kEveryRole)
+        expect_same_counts(told.stats[i].role[role], one.stats[i].role[role]);
+      for (int k = 0; k < kWatched; ++k) {
+        EXPECT_EQ(told.watched[i].squares[k], one.watched[i].squares[k]);
+      }
+      EXPECT_EQ(told.watched[i].update.bits, one.watched[i].update.bits);
+      EXPECT_EQ(told.watched[i].update.element, one.watched[i].update.element);
+    }
+    EXPECT_EQ(told.ledger.model_memory(), told.planned.model_memory());
+    EXPECT_GE(told.sent, told.planned_sent.all());
+    EXPECT_LT(told.sent, told.planned_sent.all() + 200'000 * std::ssize(all)) << "counts and looks";
+  }
+  std::int64_t state_bytes = 0;
+  for (const Told& told : all) state_bytes += told.state_bytes;
+  EXPECT_EQ(state_bytes, one.state_bytes) << "each lies with one rank, but small parameters with all";
+  for (int i = 0; i < std::ssize(c.tensors()); ++i) {
+    std::string codes, steps;
+    for (const Told& told : all) {
+      const auto part = told.averages.find(i), of_steps = told.average_steps.find(i);
+      codes += part == told.averages.end() ? "" : part->second;
+      steps += of_steps == told.average_steps.end() ? "" : of_steps->second;
+    }
+    const auto whole = one.averages.find(i);
+    EXPECT_TRUE(codes == (whole == one.averages.end() ? "" : whole->second)) << i;
+    EXPECT_TRUE(steps == (whole == one.averages.end() ? "" : one.average_steps.at(i))) << i;
+  }
+  for (std::size_t i = 0; i < c.tensors().size(); ++i) {
+    for (const Role role : kEveryRole) {
+      std::string codes, steps;
+      for (const Told& told : all) {
+        codes += told.codes[i][role];
+        steps += told.steps[i][role];
+      }
+      EXPECT_TRUE(codes == one.codes[i][role]) << c.tensors()[i].name << " " << to_string(role);
+      EXPECT_TRUE(steps == one.steps[i][role]) << c.tensors()[i].name << " steps of " << to_string(role);
+    }
+  }
+}
+
+const SlotCase kCases[] = {
+    {.clip = 0.1},
+    {.preset = "lpmm", .rule = "sgd", .percentile = 40, .feeds_back = true},
+    {.preset = "lpmm-compact", .rule = "lion", .microbatches = 8, .slots = 4, .compensates = true},
+    {.preset = "fp32", .rule = "lamb", .clip = 0.1},
+    {.preset = "lpmm-min", .rule = "muon", .microbatches = 12, .slots = 12},
+    {.preset = "lpmm-nano", .rule = "adafactor"},
+    {.preset = "lpmm-compact", .rule = "adam_mini"},
+    {.preset = "lpmm-nano", .rule = "lars", .microbatches = 8, .slots = 8},
+    {.preset = "lpmm", .rule = "adamw", .microbatches = 6, .slots = 6, .variance = "lin04:rank1:rn"},
+    {.preset = "lpmm-min", .rule = "ademamix", .microbatches = 8, .slots = 8, .percentile = 20},
+    {.preset = "bnb8-2048", .rule = "adamw", .update_clip = 0.5},
+    {.clip = 0.1, .is_large = true},
+    {.preset = "lpmm", .rule = "lamb", .clip = 0.1, .is_large = true},
+    {.clip = 0.1, .average = 0.9, .is_large = true, .stage = 3},
+    {.preset = "lpmm", .rule = "sgd", .percentile = 40, .feeds_back = true, .stage = 3},
+    {.preset = "lpmm-compact",
+     .rule = "lion",
+     .microbatches = 8,
+     .slots = 8,
+     .compensates = true,
+     .stage = 3},
+    {.preset = "fp32", .rule = "lamb", .clip = 0.1, .stage = 3},
+    {.preset = "lpmm-min", .rule = "muon", .microbatches = 6, .slots = 6, .stage = 3},
+};
+
+TEST(SlotRanks, RanksInThreadsStoreWhatOneDoes) {
+  int row = 0;
+  for (const SlotCase& c : kCases) {
+    if (kSanitized && (c.is_large || ++row % 4 != 1)) continue;
+    const Told one = train_on(c, 1)[0];
+    for (const int count : {2, 3, 4, 8}) {
+      if (c.slots % count != 0) continue;
+      SCOPED_TRACE(fmt::format("{}, {} ranks", c.name(), count));
+      expect_same(c, train_on(c, count), one);
+      if (::testing::Test::HasFailure()) return;
+    }
+  }
+}
+
+TEST(SlotRanks, RanksOnEmulatedGpusStoreWhatOneCpuDoes) {
+  const SlotCase cases[] = {{.microbatches = 2, .slots = 2, .clip = 0.1},
+                            {.preset = "lpmm-compact", .rule = "lion", .microbatches = 2, .slots = 2},
+                            {.microbatches = 2, .slots = 2, .stage = 3}};
+  for (const SlotCase& c : cases) {
+    SCOPED_TRACE(c.name());
+    expect_same(c, train_on(c, 2, on_emulated), train_on(c, 1)[0]);
+  }
+}
+
+}  // namespace
+}  // namespace lpmm
