@@ -243,10 +243,10 @@ const SlotCase kCases[] = {
 TEST(SlotRanks, RanksInThreadsStoreWhatOneDoes) {
   int row = 0;
   for (const SlotCase& c : kCases) {
-    if (kSanitized && (c.is_large || ++row % 4 != 1)) continue;
+    if (kSanitized && (c.is_large || ++row % 12 != 1)) continue;
     const Told one = train_on(c, 1)[0];
     for (const int count : {2, 3, 4, 8}) {
-      if (c.slots % count != 0) continue;
+      if (c.slots % count != 0 || (kSanitized && count > 4)) continue;
       SCOPED_TRACE(fmt::format("{}, {} ranks", c.name(), count));
       expect_same(c, train_on(c, count), one);
       if (::testing::Test::HasFailure()) return;
