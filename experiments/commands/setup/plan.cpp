@@ -190,10 +190,10 @@ bits_per_parameter (of model_memory_bytes.total), model_memory_bytes by role, ex
 (the largest piece of a parameter or gradient that is ever unpacked at once), translation_bytes (of a
 translator that is scored by BLEU), data_bytes, watch_bytes, overhead_bytes (of program, libraries and
 threads), peak_bytes (the most resident memory that the whole process has at once), device_bytes (of a
-GPU's memory, where the run uses one; else 0), sent_bytes (to other ranks in a step: accumulators, updated
-parameters, and with ranks.stage = 3 what others read), with --bandwidth sending_seconds, of conversations
-learnt_tokens_per_epoch, and warnings (of states that the run's own formats or rounding harm). With
---ranks they are of one rank.
+GPU's memory, where the run uses one; else 0), sent_bytes (to other ranks in a step: accumulators,
+updated parameters, and with ranks.stage = 3 what others read), with --bandwidth sending_seconds, of
+conversations learnt_tokens_per_epoch, and warnings (of states that the run's own formats or rounding
+harm). With --ranks they are of one rank.
 Examples:
   lpmm plan resnet20_cifar10 --preset lpmm
   lpmm plan resnet20_cifar10 --preset lpmm-min --set train.batch=512 --json

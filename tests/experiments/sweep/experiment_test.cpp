@@ -74,7 +74,7 @@ TEST_F(ExperimentTest, ShippedGridsRun) {
   for (const std::string name : {"underflow", "microbatch", "convergence", "frontier", "optimizers"}) {
     SCOPED_TRACE(name);
     const std::string out = path(name);
-    const Outcome run = run_lpmm({"experiment", name, "--quick", "--seeds", "1", "--set", "train.steps=2",
+    const Outcome run = run_lpmm({"experiment", name, "--quick", "--seeds", "1", "--set", "train.steps=1",
                                   "--jobs", "2", "--out", out},
                                  {.folder = LPMM_SOURCE_DIR});
     ASSERT_EQ(run.code, 0) << run.err;
