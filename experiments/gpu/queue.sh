@@ -74,6 +74,24 @@ average() {
   llama qwen2-0.5b 8
   for share in 0 0.999; do once 200 "average_$share" beside_plan "${run[@]}" --set train.average=$share; done
 }
+# ranks: one process, and two that share the GPU, with all weights in each and with weights in shares: speed, and whether all
+# three store the same.
+ranks() {
+  local run same=true name
+  [ $mode = dry ] || text_of_sources >"$logs/text"
+  [ $mode != rehearse ] || truncate -s 4000 "$logs/text"
+  run=(experiments/configs/gpt2_124m.toml --device "$device" --preset lpmm-min --set data.path="$logs/text" --set data.length=1024
+    --set train.batch=16 --set train.steps="$steps" --set checkpoint.final=true "${small_gpt[@]}" --set train.microbatches=2
+    --set ranks.slots=2 --json --quiet)
+  once 120 one "$lpmm" train "${run[@]}" --out "$logs/one"
+  once 120 two "$lpmm" train "${run[@]}" --ranks 2 --out "$logs/two"
+  once 120 two_in_shares "$lpmm" train "${run[@]}" --ranks 2 --set ranks.stage=3 --out "$logs/two_in_shares"
+  [ $mode != dry ] || return 0
+  for name in two two_in_shares; do
+    cmp -s "$logs/one/checkpoints"/step_*/model.safetensors "$logs/$name/checkpoints"/step_*/model.safetensors || same=false
+  done
+  put same_bytes $same
+}
 # small_card: real steps of Llama-2-7B, and their speed, in less than 24 GB; 32 sequences in four parts.
 small_card() {
   local run
@@ -129,3 +147,4 @@ done
 entry documents 3 "$documents" 'are 0.95 of the tokens per second of windows reached where documents share sequences?' documents
 entry average 3 "$documents" 'does an average of the weights cost less than a tenth of a step?' average
 entry experts 4 "$qwen" 'which share of the speed of a dense model with as many active weights (qwen2.5-3b) has a Qwen3-MoE?' shape qwen3-30b-a3b 4 --set model.layers=12
+entry ranks 3 'results/cuda, two processes on one GPU' 'do two processes on one GPU store what one does, and what does an exchange through the host cost?' ranks

@@ -10,6 +10,7 @@
 #include "kernels/formats/maps.h"
 #include "lpmm/memory/roles.h"
 #include "lpmm/memory/spec.h"
+#include "lpmm/ranks/ranks.h"
 
 namespace lpmm {
 namespace {
@@ -46,6 +47,13 @@ double code_size(PackedDevice& device, const kernels::RoleView& v, std::int64_t 
   const double code = v.codec.format.map == Map::kLinear ? 1.0 : std::ldexp(2.0, -v.codec.format.bits);
   return code * sum / static_cast<double>(steps);
 }
+
+// What a rank expects of a tensor, or of its part.
+struct SampledLoss {
+  int tensor = 0, compensates = 0;
+  std::int64_t elements = 0;
+  double share = 0;
+};
 
 void add(LostUpdates& total, double& lost, const std::string& name, double share, std::int64_t elements) {
   total.elements += elements;
@@ -150,15 +158,15 @@ std::string slow_momentum(const StoredState& state) {
 
 LostUpdates expect_lost_updates(const ModelMemory& memory, double learning_rate) {
   if (memory.policy().error_feedback) return {};  // what rounding takes comes back
-  LostUpdates total;
-  double lost = 0;
+  std::vector<SampledLoss> found;
   for (int i = 0; i < memory.tensors(); ++i) {
     const Role role = finest_term(memory, static_cast<std::size_t>(i));
     const kernels::RoleView v = memory.view(i, role);
     if (!loses(v.codec) || v.elements == 0 || memory.is_frozen(i)) continue;
-    total.compensates = total.compensates || role == Role::kCompensation;
+    // Of a part, what lies here.
+    const std::int64_t first = v.elements == memory.info(i).elements() ? 0 : memory.own_first(i);
     std::vector<float> sample(static_cast<std::size_t>(std::min(v.elements, kSample)));
-    memory.read(i, 0, sample);
+    memory.read(i, first, sample);
     double squares = 0;
     for (const float x : sample) squares += static_cast<double>(x) * static_cast<double>(x);
     const double size = std::sqrt(squares / static_cast<double>(sample.size()));
@@ -170,7 +178,13 @@ LostUpdates expect_lost_updates(const ModelMemory& memory, double learning_rate)
     }
     const double update = rule_row(memory.optimizer().rule).typical_move(learning_rate, size);
     const double share = code == 0 ? 0.0 : update == 0 ? 1.0 : std::erf(code / (2 * std::sqrt(2.0) * update));
-    add(total, lost, memory.info(i).name, share, v.elements);
+    found.push_back({i, static_cast<int>(role == Role::kCompensation), v.elements, share});
+  }
+  LostUpdates total;
+  double lost = 0;
+  for (const SampledLoss& f : memory.ranks().all_of<SampledLoss>(found)) {
+    total.compensates = total.compensates || f.compensates != 0;
+    add(total, lost, memory.info(f.tensor).name, f.share, f.elements);
   }
   return finish(total, lost);
 }

@@ -166,7 +166,7 @@ void Run::start(bool config_changed) {
   warnings.push_back(underflow_warning(expect_lost_updates(memory_, peak_rate(config_.optimizer)), true));
   if (watch_) warnings.push_back(watch_->missing());
   for (const std::string& warning : warnings) {
-    if (!warning.empty()) progress_.warn(warning);
+    if (!warning.empty() && ranks_.is_first()) progress_.warn(warning);
   }
   const Share own = memory_.own_microbatches();
   batches_.emplace(*data_,

@@ -10,6 +10,7 @@
 #include "experiments/commands/arguments.h"
 #include "experiments/commands/recipe.h"
 #include "experiments/pack/packed_data.h"
+#include "lpmm/base/error.h"
 #include "lpmm/base/exit_code.h"
 #include "lpmm/base/progress.h"
 #include "lpmm/base/text.h"
@@ -130,6 +131,9 @@ void print_learnt(const Setup& setup) {
 }
 
 int run_plan(const PlanArguments& o) {
+  if (o.ranks == 1 && (o.stage > 0 || o.bandwidth > 0)) {
+    throw UsageError("--stage and --bandwidth are of several processes: say how many with --ranks");
+  }
   RunConfig config = load_config(o.start, "", o.json);
   if (!config.train.init.empty()) find_checkpoint(config.train.init);
   Progress progress(o.json);
@@ -176,7 +180,7 @@ void add_plan_command(CLI::App& program, Action& action) {
       ->check(CLI::Range(1, 1024))
       ->type_name("N");
   command->add_option("--stage", o->stage, "what each of them keeps its share of (ranks.stage): 1 or 3")
-      ->check(CLI::Range(1, 3))
+      ->check(CLI::IsMember({1, 3}))
       ->type_name("N");
   command
       ->add_option("--bandwidth", o->bandwidth, "of a rank's link, to say how long it takes for what is sent")

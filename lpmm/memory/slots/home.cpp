@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <system_error>
 #include <utility>
 
 #include "lpmm/memory/device_memory.h"
@@ -46,10 +47,10 @@ Home::~Home() {
   if (coming_.valid()) coming_.wait();
 }
 
-std::int64_t Home::workspace_bytes(const Buckets& buckets) {
+std::int64_t Home::workspace_bytes(const Buckets& buckets, int ranks) {
   constexpr std::int64_t kBuckets = std::tuple_size_v<decltype(held_)> + 1;  // and what is sent
-  constexpr std::int64_t kRows = 4;  // asked for: all, and by owner; sent: all, and what is owned
-  return kBuckets * buckets.most_bytes() + kRows * std::int64_t{sizeof(float)} * kRowFloats;
+  const std::int64_t rows = 3 + ranks;  // read: all, and by owner; sent: all, and of each what is owned
+  return kBuckets * buckets.most_bytes() + rows * std::int64_t{sizeof(float)} * kRowFloats;
 }
 
 void Home::read(int tensor, std::int64_t first, std::int64_t count, const Body& body) {
@@ -111,9 +112,11 @@ void Home::fetch_ahead() {
   coming_bucket_ = next;
   coming_to_ = &oldest();
   coming_to_->bucket = -1;
-  coming_ = std::async(std::launch::async, [this, place = RankPlace{ranks_.place().step, kPhase}] {
-    fetch(coming_bucket_, *coming_to_, place);
-  });
+  const RankPlace place{ranks_.place().step, kPhase};
+  try {
+    coming_ = std::async(std::launch::async, [this, place] { fetch(coming_bucket_, *coming_to_, place); });
+  } catch (const std::system_error&) {  // no thread is to be had: it is fetched when it is wanted
+  }
 }
 
 void Home::wait() {
@@ -147,7 +150,8 @@ void Home::fetch(int bucket, Held& to, const RankPlace& place) {
     receive.emplace_back(at + first, static_cast<std::size_t>(end - first));
   }
   round({.bucket = bucket}, {}, receive, place);
-  if (!is_host) memory_.device.upload(to.bytes.get(), to.staged.data(), std::ssize(to.staged));
+  const std::int64_t bytes = buckets_.bytes_of(bucket, ranks_.size() - 1).end;
+  if (!is_host) memory_.device.upload(to.bytes.get(), to.staged.data(), bytes);
 }
 
 // Returns what every rank wants. What this one does is received where `receive` says, rank by rank.
@@ -223,13 +227,10 @@ void Home::read_some_rows(int table, std::int64_t width, Rows rows, float* out) 
   std::vector<std::span<std::byte>> receive;
   for (int rank = 0; rank < n; ++rank) {
     auto& part = parts[static_cast<std::size_t>(rank)];
-    std::int64_t floats = 0;
-    for_own(rows, width, own_first(table, rank), own_end(table, rank),
-            [&](std::int64_t, std::int64_t some) { floats += some; });
-    if (rank != me) part.resize(static_cast<std::size_t>(floats));
+    if (rank != me) part.resize(static_cast<std::size_t>(owned_of(rank, table, width, rows)));
     receive.push_back(std::as_writable_bytes(std::span(part)));
   }
-  round({.table = table, .rows = static_cast<int>(rows.size()), .width = width}, rows, receive,
+  round({.table = table, .rows = std::ssize(rows), .width = width}, rows, receive,
         {ranks_.place().step, kPhase});
   parts[static_cast<std::size_t>(me)] = own_of(table, width, rows);
   std::vector<float> all(rows.size() * static_cast<std::size_t>(width));
@@ -244,12 +245,20 @@ void Home::read_some_rows(int table, std::int64_t width, Rows rows, float* out) 
   memory_.device.upload(out, all.data(), 4 * std::ssize(all));
 }
 
+// The elements of the rows that a rank owns.
+std::int64_t Home::owned_of(int rank, int table, std::int64_t width, Rows rows) const {
+  std::int64_t elements = 0;
+  for_own(rows, width, own_first(table, rank), own_end(table, rank),
+          [&](std::int64_t, std::int64_t some) { elements += some; });
+  return elements;
+}
+
 // What this rank has of the rows, one after another.
 std::vector<float> Home::own_of(int table, std::int64_t width, Rows rows) const {
   PackedDevice& device = memory_.device;
   const MemoryState::Tensor& t = memory_.tensors[static_cast<std::size_t>(table)];
   const auto count = std::ssize(rows);
-  std::vector<float> all(static_cast<std::size_t>(count * width)), own;
+  std::vector<float> all(static_cast<std::size_t>(count * width));
   const DeviceMemory room = allocate(device, room_on(device, kernels::aligned(4 * count) + 4 * count * width),
                                      "rows of a table", "a smaller model");
   const std::int32_t* const there = on_device(device, rows.data(), count, room.get());
@@ -257,10 +266,10 @@ std::vector<float> Home::own_of(int table, std::int64_t width, Rows rows) const 
       device.is_host() ? all.data() : reinterpret_cast<float*>(room.get() + kernels::aligned(4 * count));
   device.decode_rows(t.view[Role::kParameter], width, there, count, values, t.own_first);
   if (!device.is_host()) device.download(all.data(), values, 4 * count * width);
+  std::vector<float> own(static_cast<std::size_t>(owned_of(ranks_.rank(), table, width, rows)));
+  float* to = own.data();
   for_own(rows, width, own_first(table, ranks_.rank()), own_end(table, ranks_.rank()),
-          [&](std::int64_t at, std::int64_t some) {
-            own.insert(own.end(), all.data() + at, all.data() + at + some);
-          });
+          [&](std::int64_t at, std::int64_t some) { to = std::copy_n(all.data() + at, some, to); });
   return own;
 }
 

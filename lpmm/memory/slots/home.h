@@ -1,6 +1,7 @@
 // The home of parameters that ranks have parts of (ranks.stage = 3): a rank keeps what it owns, and reads the
 // rest as its owners send it. Codes come in buckets, which stay until a few others were read; rows of a table
-// come as values. On the host the next one, by the order of the time before, is sent for while one is used.
+// come as values. On the host the next one, by the order in which ranks read before, is sent for while one is
+// used.
 //
 // Ranks read what they like, in any order: a read is a round of all ranks, in which each says what it wants
 // and sends what others want. A rank that comes to another exchange (Ranks::swap) first takes part in rounds
@@ -41,14 +42,13 @@ class Home {
   // What was read is no longer what ranks have: to be called before that changes, when all are at one place.
   void forget();
 
-  static std::int64_t workspace_bytes(const Buckets& buckets);
+  static std::int64_t workspace_bytes(const Buckets& buckets, int ranks);
 
  private:
   // What a rank wants in a round: nothing, a bucket, or rows of a table.
   struct Want {
-    int bucket = -1;
-    int table = -1, rows = 0;
-    std::int64_t width = 0;
+    int bucket = -1, table = -1;
+    std::int64_t rows = 0, width = 0;
     bool is_nothing() const { return bucket < 0 && table < 0; }
   };
   struct Held {
@@ -70,6 +70,7 @@ class Home {
                           const RankPlace& place);
   std::vector<std::byte> pieces_to_send(int bucket) const;
   std::vector<float> own_of(int table, std::int64_t width, Rows rows) const;
+  std::int64_t owned_of(int rank, int table, std::int64_t width, Rows rows) const;
   std::int64_t own_first(int table, int rank) const { return shares_.first(table, rank); }
   std::int64_t own_end(int table, int rank) const { return shares_.end(table, rank); }
   void read_some_rows(int table, std::int64_t width, Rows rows, float* out);
@@ -78,7 +79,7 @@ class Home {
   Ranks& ranks_;
   const Shares& shares_;
   Buckets buckets_;
-  static constexpr std::int64_t kRowFloats = 1 << 18;  // of a round
+  static constexpr std::int64_t kRowFloats = 1 << 17;  // of a round
   std::array<Held, 3> held_;
   std::int64_t reads_ = 0;
   // The buckets read since the last exchange of another kind; those between exchanges before that, and which

@@ -200,9 +200,10 @@ std::int64_t slot_workspace_bytes(std::span<const TensorInfo> tensors, const Pol
       sharding.ranks == 1 ? 0 : bytes_at_once(shares, tensors, policy, sharding) * (sharding.ranks - 1);
   const bool keeps = sharding.ranks > 1 && clips(optimizer);
   const std::int64_t kept = keeps ? KeptPlaces(shares, tensors, policy, sharding).bytes() : 0;
-  const std::int64_t home = sharding.divides_parameters()
-                                ? Home::workspace_bytes(Buckets(tensors, policy, shares, sharding.ranks))
-                                : 0;
+  const std::int64_t home =
+      sharding.divides_parameters()
+          ? Home::workspace_bytes(Buckets(tensors, policy, shares, sharding.ranks), sharding.ranks)
+          : 0;
   return 4 * (shares.room() + terms * kQuantum) + 2 * at_once + kept + home;
 }
 
