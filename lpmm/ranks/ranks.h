@@ -5,6 +5,7 @@
 // the timeout: it throws RankLost where another rank has ended, or has not been heard of for so long.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -91,7 +92,7 @@ class Ranks {
 
  protected:
   Ranks(int rank, int size) : host_{rank, size, size}, rank_(rank), size_(size) {}
-  std::int64_t sent_ = 0;
+  std::atomic<std::int64_t> sent_ = 0;
   RankHost host_;
 
  private:
