@@ -191,6 +191,13 @@ def test_states_of_another_kind_are_refused():
         lpmm.Adam(model.parameters()).load_state_dict(theirs.state_dict())
 
 
+def test_muons_constants_are_named():
+    p = torch.nn.Parameter(torch.ones(64, 64))
+    for given in ({"eps": 1e-8}, {"ns_coefficients": (3, -4, 2)}, {"adjust_lr_fn": "none"}):
+        with pytest.raises(ValueError, match=next(iter(given))):
+            lpmm.Muon([p], **given)
+
+
 @pytest.mark.parametrize("arguments,text", [
     (dict(lr=-1), "learning_rate is -1"), (dict(betas=(1.0, 0.9)), "beta1 is 1"), (dict(betas=(0.9,)), "2 numbers"),
     (dict(preset="bnb"), "bnb8"), (dict(specs={"momentum": "int9x"}), "int9x"), (dict(specs={"variance": "int8"}), "never negative"),
@@ -206,6 +213,25 @@ def test_unknown_arguments_are_refused_and_hints_are_taken():
     with pytest.raises(TypeError, match="momentun"):
         lpmm.SGD(net().parameters(), momentun=0.9)
     lpmm.AdamW(net().parameters(), 1e-3, (0.9, 0.95), foreach=True, fused=True)
+
+
+@pytest.mark.parametrize("name,settings", [
+    ("Adafactor", {}), ("Adafactor", {"lr": 0.5, "beta2_decay": -0.6, "d": 2.0, "eps": (None, 0.1), "weight_decay": 0.1}),
+    ("Muon", {}), ("Muon", {"adjust_lr_fn": "match_rms_adamw", "nesterov": False, "momentum": 0.8, "weight_decay": 0.0})])
+def test_rules_of_matrices_step_as_torchs(name, settings):
+    """Muon's orthogonal matrices are of bf16 products there, and of fp32 ones here."""
+    if not hasattr(torch.optim, name):
+        pytest.skip(f"this torch has no {name}")
+    generator = torch.Generator().manual_seed(3)
+    start = 0.1 * torch.randn(24, 40, generator=generator)
+    ours, theirs = (torch.nn.Parameter(start.clone()) for _ in range(2))
+    optimizers = getattr(lpmm, name)([ours], preset="fp32", **settings), getattr(torch.optim, name)([theirs], **settings)
+    for _ in range(10):
+        ours.grad = torch.randn(24, 40, generator=generator) * torch.rand(24, 1, generator=generator)
+        theirs.grad = ours.grad.clone()
+        for optimizer in optimizers:
+            optimizer.step()
+    assert (ours - theirs).norm() < (0.02 if name == "Muon" else 1e-4) * (theirs - start).norm()
 
 
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.float64])

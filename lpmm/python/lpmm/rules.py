@@ -82,16 +82,38 @@ class AdamWFactored(Optimizer):
 
 
 class Adafactor(Optimizer):
+    """torch's arguments, and of transformers' beta1 (of a momentum of updates), scale_parameter and relative_step.
+
+    eps[0] is added to squares; None: the floor that torch's has.
+    """
+
     rule = "adafactor"
-    settings = {"eps": ("epsilon1", "epsilon2"), **_same("clip_threshold", "decay_rate", "beta1", "scale_parameter", "relative_step")}
-    arguments = dict(lr=1e-2, eps=(1e-30, 1e-3), clip_threshold=1.0, decay_rate=0.8, beta1=0.0, weight_decay=0.0,
-                     scale_parameter=True, relative_step=True)
+    settings = {"beta2_decay": "decay_rate", "eps": ("epsilon1", "epsilon2"), "d": "clip_threshold",
+                **_same("beta1", "scale_parameter", "relative_step")}
+    arguments = dict(lr=1e-2, beta2_decay=-0.8, eps=(None, 1e-3), d=1.0, weight_decay=0.0, beta1=0.0, scale_parameter=True,
+                     relative_step=True)
+
+    def _settings(self, group):
+        eps = tuple(2.0**-46 if e is None else e for e in group["eps"])
+        return super()._settings({**group, "beta2_decay": -group["beta2_decay"], "eps": eps})
 
 
 class Muon(Optimizer):
-    """Hidden matrices take orthogonal steps; embeddings and heads (kind=) and vectors take AdamW's, with betas and eps."""
+    """torch's arguments; ns_coefficients and eps are theirs. Hidden matrices take orthogonal steps; embeddings and heads (kind=) and
+    vectors, which torch's refuses, take AdamW's, with betas and adamw_eps.
+    """
 
     rule, torch_names = "muon", _BUFFER
-    settings = {**_BETAS, **_same("momentum", "nesterov", "ns_steps", "match_rms", "adamw_rate_scale")}
-    arguments = dict(lr=1e-3, weight_decay=0.1, momentum=0.95, nesterov=True, ns_steps=5, match_rms=True, adamw_rate_scale=1.0,
-                     betas=(0.9, 0.95), eps=1e-8)
+    settings = {"adjust_lr_fn": "match_rms", "betas": ("beta1", "beta2"), "adamw_eps": "epsilon",
+                **_same("momentum", "nesterov", "ns_steps", "adamw_rate_scale")}
+    arguments = dict(lr=1e-3, weight_decay=0.1, momentum=0.95, nesterov=True, ns_coefficients=(3.4445, -4.775, 2.0315), eps=1e-7,
+                     ns_steps=5, adjust_lr_fn=None, adamw_rate_scale=1.0, betas=(0.9, 0.95), adamw_eps=1e-8)
+
+    def _settings(self, group):
+        for name in ("ns_coefficients", "eps"):
+            if group[name] != self.arguments[name]:
+                raise ValueError(f"{name} is {group[name]}, but lpmm's Muon has {self.arguments[name]} alone")
+        matches = {None: False, "original": False, "match_rms_adamw": True}
+        if group["adjust_lr_fn"] not in matches:
+            raise ValueError(f"adjust_lr_fn is {group['adjust_lr_fn']!r}, but must be one of {list(matches)}")
+        return super()._settings({**group, "adjust_lr_fn": matches[group["adjust_lr_fn"]]})
