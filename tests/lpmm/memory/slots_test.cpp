@@ -8,6 +8,7 @@
 #include "kernels/cuda/emulated.h"
 #include "lpmm/base/error.h"
 #include "lpmm/memory/device_memory.h"
+#include "lpmm/memory/roles.h"
 #include "tests/lpmm/memory/oracle.h"
 #include "tests/lpmm/memory/slot_case.h"
 
