@@ -61,9 +61,7 @@ Shares::Shares(std::span<const TensorInfo> tensors, const Policy& policy, const 
   give_out(units);
   ends_.assign(tensors.size() * static_cast<std::size_t>(ranks_), 0);
   for (const Unit& u : units) {
-    for (int rank = u.owner; rank < ranks_; ++rank) {
-      ends_[static_cast<std::size_t>(u.tensor * ranks_ + rank)] += u.count;
-    }
+    for (int rank = u.owner; rank < ranks_; ++rank) ends_[place_of(u.tensor, rank)] += u.count;
   }
   for (int rank = 0; rank < ranks_; ++rank) {
     std::vector<Unit> own;

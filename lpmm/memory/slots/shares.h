@@ -53,9 +53,7 @@ class Shares {
   // The elements [first, end) of a tensor's states that a rank owns; those of ranks follow one another. What
   // can be cut is cut evenly, so that each rank owns a part of whatever is read at a time.
   std::int64_t first(int tensor, int rank) const { return rank == 0 ? 0 : end(tensor, rank - 1); }
-  std::int64_t end(int tensor, int rank) const {
-    return ends_[static_cast<std::size_t>(tensor * ranks_ + rank)];
-  }
+  std::int64_t end(int tensor, int rank) const { return ends_[place_of(tensor, rank)]; }
   std::int64_t count(int tensor, int rank) const { return end(tensor, rank) - first(tensor, rank); }
   std::span<const Round> rounds(int rank) const { return rounds_[static_cast<std::size_t>(rank)]; }
   std::size_t most_rounds() const;             // of a rank
@@ -65,6 +63,10 @@ class Shares {
   struct Unit;
   void give_out(std::vector<Unit>& units) const;
   void add_rounds(int rank, std::span<const Unit> units);
+  std::size_t place_of(int tensor, int rank) const {
+    return static_cast<std::size_t>(tensor) * static_cast<std::size_t>(ranks_) +
+           static_cast<std::size_t>(rank);
+  }
   int ranks_;
   std::vector<bool> divided_;
   std::vector<std::int64_t> ends_;  // by tensor and rank
