@@ -91,9 +91,7 @@ void MemoryState::allocate_roles() {
   if (slots) {
     keep_own(plans, slots->shares(), ranks.rank());
     for (int i = 0; i < static_cast<int>(tensors.size()); ++i) {
-      Tensor& t = tensors[static_cast<std::size_t>(i)];
-      t.own_first = slots->shares().first(i, ranks.rank());
-      if (slots->shares().divides_parameter(i)) t.parameter_first = t.own_first;
+      tensors[static_cast<std::size_t>(i)].own_first = slots->shares().first(i, ranks.rank());
     }
   }
   for (const Role role : kEveryRole) {
@@ -175,8 +173,8 @@ void MemoryState::update_averages() {
     if (t.average.codes == nullptr || t.average.elements == 0) continue;
     kernels::UpdateArgs args;
     args.roles[Role::kParameter] = t.average;
-    args.roles[Role::kAccumulator] =
-        part_of(t.view[Role::kParameter], t.own_first - t.parameter_first, t.average.elements);
+    args.roles[Role::kAccumulator] = part_of(
+        t.view[Role::kParameter], t.own_first - parameter_first(static_cast<int>(i)), t.average.elements);
     args.keeps_gradient = true;
     args.noise = noise(static_cast<int>(tensors.size() + i), 0);
     args.noise.first_group = static_cast<std::uint32_t>(t.own_first / kGroup);

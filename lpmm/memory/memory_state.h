@@ -71,7 +71,6 @@ struct MemoryState {
     // The accumulator is that of the first slot here; states are of the elements that are owned here.
     RoleArray<kernels::RoleView> view;
     std::int64_t own_first = 0;
-    std::int64_t parameter_first = 0;      // of the parameter: own_first where ranks have parts of it
     kernels::RoleView average;             // of the weights, where the policy keeps one: of the same elements
     int peaks = 0;                         // codes that the watch keeps of each element
     std::uint8_t* peak_codes = nullptr;    // one after another
@@ -134,6 +133,10 @@ struct MemoryState {
     return {seed, static_cast<std::uint32_t>(tensor), step, stream};
   }
   bool divides_parameter(int tensor) const { return home && slots->shares().divides_parameter(tensor); }
+  // The element from which on a parameter lies here.
+  std::int64_t parameter_first(int tensor) const {
+    return divides_parameter(tensor) ? tensors[static_cast<std::size_t>(tensor)].own_first : 0;
+  }
   // As Home::read(), wherever the parameter is. The range is checked.
   void read_parameter(int tensor, std::int64_t first, std::int64_t count, const Home::Body& body) const;
   // Throws UsageError in a step: `what` cannot be done there.

@@ -151,7 +151,7 @@ kernels::RoleView ModelMemory::average(int tensor) const {
 void ModelMemory::initialize(int tensor, std::int64_t first, const kernels::Values& values) {
   const std::int64_t count = values.count;
   const kernels::RoleView& v = state_->checked(tensor, Role::kParameter, first, count);
-  const std::int64_t stored_first = state_->tensors[static_cast<std::size_t>(tensor)].parameter_first;
+  const std::int64_t stored_first = state_->parameter_first(tensor);
   Noise noise{state_->seed, static_cast<std::uint32_t>(tensor), 0, noise_stream(Role::kParameter)};
   noise.first_group = static_cast<std::uint32_t>(stored_first / kGroup);
   state_->check_no_step(fmt::format("tensor {}: an initial value", info(tensor).name));

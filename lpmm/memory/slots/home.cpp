@@ -25,11 +25,6 @@ void for_own(std::span<const std::int32_t> rows, std::int64_t width, std::int64_
   }
 }
 
-template <class T>
-std::span<const std::byte> bytes_of(const std::vector<T>& values) {
-  return std::as_bytes(std::span(values));
-}
-
 }  // namespace
 
 Home::Home(const MemoryState& memory, const Shares& shares, Buckets buckets)
@@ -185,7 +180,7 @@ std::vector<Home::Want> Home::round(const Want& mine, Rows rows,
       send[i] = bytes;
     } else {
       of_rows[i] = own_of(want.table, want.width, wanted_rows[i]);
-      send[i] = bytes_of(of_rows[i]);
+      send[i] = std::as_bytes(std::span(of_rows[i]));
     }
   }
   in.assign(receive.begin(), receive.end());

@@ -225,7 +225,8 @@ void Slots::update_pieces(MemoryState& memory, const Clip& clip, std::size_t ind
         memory.update_of(p.tensor, clip.factors[static_cast<std::size_t>(p.tensor)], stats);
     if (p.count < t.info.elements()) {
       for (const Role role : kEveryRole) {
-        const std::int64_t first = p.first - (role == Role::kParameter ? t.parameter_first : t.own_first);
+        const std::int64_t first =
+            p.first - (role == Role::kParameter ? memory.parameter_first(p.tensor) : t.own_first);
         if (role != Role::kAccumulator) update.args.roles[role] = part_of(t.view[role], first, p.count);
       }
       update.args.noise.first_group = static_cast<std::uint32_t>(p.first / kGroup);
@@ -251,12 +252,15 @@ void Slots::hand_out(MemoryState& memory, std::size_t index) {
   }
   std::vector<std::span<const std::byte>> send(n, mine);
   std::vector<std::span<std::byte>> receive(n);
+  std::size_t bytes = mine.size();
   for (std::size_t i = 0; i < n; ++i) {
     if (i == me) continue;
     in_[i].resize(
         static_cast<std::size_t>(layout(memory, round(static_cast<int>(i), index), Role::kParameter).bytes));
     receive[i] = in_[i];
+    bytes += in_[i].size();
   }
+  if (bytes == 0) return;  // for all ranks: parameters of this round stay with their owners
   ranks_.swap(send, receive);
   for (std::size_t i = 0; i < n; ++i) {
     const Shares::Round* theirs = round(static_cast<int>(i), index);
