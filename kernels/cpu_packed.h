@@ -2,9 +2,12 @@
 // take turns at its own.
 #pragma once
 
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 
 #include "kernels/packed_device.h"
 
@@ -23,6 +26,8 @@ std::byte* allocate(std::int64_t bytes);
 void release(std::byte* memory, std::int64_t bytes) noexcept;
 void copy(void* to, const void* from, std::int64_t bytes);
 void fill_with_zeros(void* to, std::int64_t bytes);
+std::string peer_name(const std::byte* memory);
+std::unique_ptr<PeerMemory> open_peer(std::string_view name);
 void encode(Pool& pool, const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
             const Noise& noise, bool* storable);
 void decode(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count, float* dst);
@@ -54,6 +59,8 @@ class CpuPacked : public Base {
   void copy(void* to, const void* from, std::int64_t bytes) override { cpu::copy(to, from, bytes); }
   void fill_with_zeros(void* to, std::int64_t bytes) override { cpu::fill_with_zeros(to, bytes); }
   void synchronize() override {}
+  std::string peer_name(const std::byte* memory) override { return cpu::peer_name(memory); }
+  std::unique_ptr<PeerMemory> open_peer(std::string_view name) override { return cpu::open_peer(name); }
   Pool& host_pool() override { return pool(); }
   int host_threads() const override { return threads_; }
 

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -32,6 +33,30 @@ struct ReleaseMemory {
   void operator()(std::byte* memory) const;
 };
 using DeviceMemory = std::unique_ptr<std::byte[], ReleaseMemory>;
+
+// Device memory of another process of this host, or of another device of this process. It is only read, and
+// only while that process leaves it as it is.
+class PeerMemory {
+ public:
+  struct Part {
+    const std::byte* from = nullptr;  // from address() on
+    void* to = nullptr;               // of this device's memory
+    std::int64_t bytes = 0;
+  };
+  virtual ~PeerMemory() = default;
+  PeerMemory(const PeerMemory&) = delete;
+  PeerMemory& operator=(const PeerMemory&) = delete;
+  // Where it begins. If it is mapped, this device's kernels and copies reach it there; if not, it is an
+  // address of that process, for read() alone.
+  virtual const std::byte* address() const = 0;
+  virtual bool is_mapped() const = 0;
+  // Copies parts to this device's memory; queued like other work. Throws std::runtime_error where that
+  // process has ended, or does not let itself be read.
+  virtual void read(std::span<const Part> parts) const = 0;
+
+ protected:
+  PeerMemory() = default;
+};
 
 class PackedDevice : public kernels::PackedKernels, public kernels::MatrixKernels {
  public:
@@ -59,6 +84,12 @@ class PackedDevice : public kernels::PackedKernels, public kernels::MatrixKernel
   virtual std::optional<std::int64_t> own_bytes() const { return {}; }
   // Waits for all work queued so far.
   virtual void synchronize() = 0;
+  // A name, by which devices of this kind in other processes of this host open memory that allocate()
+  // returned; empty where they cannot. Opening it returns null where that does not work from here. That it is
+  // the memory which was named has to be seen by its contents: a number of a process can mean another one
+  // here.
+  virtual std::string peer_name(const std::byte* /*memory*/) { return {}; }
+  virtual std::unique_ptr<PeerMemory> open_peer(std::string_view /*name*/) { return nullptr; }
   // The host as a device, which is its own. Sizes of scratch memory are for so many threads of it.
   virtual PackedDevice& host() = 0;
   // Threads of the host, for what is done there: reading data, drawing initial values.

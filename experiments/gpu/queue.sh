@@ -74,20 +74,24 @@ average() {
   llama qwen2-0.5b 8
   for share in 0 0.999; do once 200 "average_$share" beside_plan "${run[@]}" --set train.average=$share; done
 }
-# ranks: one process, and two that share the GPU, with all weights in each and with weights in shares: speed, and whether all
-# three store the same.
+# ranks: one process, and two that share the GPU and read each other's memory or send it, with all weights in each and with
+# weights in shares: speed, whether they could read, and whether all store the same.
 ranks() {
-  local run same=true name
+  local run same=true name stage
   [ $mode = dry ] || text_of_sources >"$logs/text"
   [ $mode != rehearse ] || truncate -s 4000 "$logs/text"
   run=(experiments/configs/gpt2_124m.toml --device "$device" --preset lpmm-min --set data.path="$logs/text" --set data.length=1024
     --set train.batch=16 --set train.steps="$steps" --set checkpoint.final=true "${small_gpt[@]}" --set train.microbatches=2
     --set ranks.slots=2 --json --quiet)
   once 120 one "$lpmm" train "${run[@]}" --out "$logs/one"
-  once 120 two "$lpmm" train "${run[@]}" --ranks 2 --out "$logs/two"
-  once 120 two_in_shares "$lpmm" train "${run[@]}" --ranks 2 --set ranks.stage=3 --out "$logs/two_in_shares"
+  for stage in 1 3; do
+    for name in read sent; do
+      once 120 ${name}_$stage "$lpmm" train "${run[@]}" --ranks 2 --set ranks.stage=$stage \
+        --set ranks.reads=$([ $name = read ] && echo true || echo false) --out "$logs/${name}_$stage"
+    done
+  done
   [ $mode != dry ] || return 0
-  for name in two two_in_shares; do
+  for name in read_1 sent_1 read_3 sent_3; do
     cmp -s "$logs/one/checkpoints"/step_*/model.safetensors "$logs/$name/checkpoints"/step_*/model.safetensors || same=false
   done
   put same_bytes $same
@@ -147,4 +151,4 @@ done
 entry documents 3 "$documents" 'are 0.95 of the tokens per second of windows reached where documents share sequences?' documents
 entry average 3 "$documents" 'does an average of the weights cost less than a tenth of a step?' average
 entry experts 4 "$qwen" 'which share of the speed of a dense model with as many active weights (qwen2.5-3b) has a Qwen3-MoE?' shape qwen3-30b-a3b 4 --set model.layers=12
-entry ranks 3 'results/cuda, two processes on one GPU' 'do two processes on one GPU store what one does, and what does an exchange through the host cost?' ranks
+entry ranks 3 'results/cuda, two processes on one GPU' 'do two processes on one GPU store what one does, and does reading in the GPU cost less than sending through the host?' ranks

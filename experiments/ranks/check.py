@@ -3,8 +3,8 @@
 killed or stand still.
 
 usage: experiments/ranks/check.py LPMM [--kills 10] [--stalls 3] [--only bytes,resume,kill,stall,plan]
-                                       [--launcher "mpirun --oversubscribe -n"] [--stage 3]
-With a launcher, which gets the number of processes as its next word, runs of several are its; one process is none's.
+                                       [--launcher "mpirun --oversubscribe -n"] [--stage 3] [--sends]
+Ranks read each other's memory; with --sends, and against the plan, they send it. With a launcher, which gets the number of processes as its next word, runs of several are its; one process is none's.
 Prints a line for each comparison and exits 1 where one differs. Wants Python 3.8 and nothing else.
 """
 import argparse
@@ -44,12 +44,12 @@ def call(lpmm, *words):
 
 
 LAUNCHER = []
-STAGE = 1
+OF_RANKS = ["ranks.slots=4"]
 
 
 def train(lpmm, run, out, ranks, *more):
     _, config, preset, settings = run
-    words = [word for s in [f"ranks.stage={STAGE}"] + settings + ["ranks.slots=4"] for word in ("--set", s)]
+    words = [word for s in OF_RANKS + settings for word in ("--set", s)]
     start = [*LAUNCHER, str(ranks), lpmm] if LAUNCHER and ranks > 1 else [lpmm]
     count = [] if LAUNCHER else ["--ranks", str(ranks)]
     return [*start, "train", config, "--preset", preset, *words, "--set", "checkpoint.every_steps=5", "--set",
@@ -114,7 +114,7 @@ class Checks:
             sent = []
             for steps in (10, 20):
                 out = self.folder / f"plan{i}_{steps}"
-                short = (*run[:3], run[3] + [f"train.steps={steps}", "checkpoint.final=false", "schedule.kind=constant",
+                short = (*run[:3], run[3] + ["ranks.reads=false", f"train.steps={steps}", "checkpoint.final=false", "schedule.kind=constant",
                                              "watch.every_steps=0", "log.underflow_every_steps=0",
                                              "train.eval_every_epochs=0"])
                 words = [w for w in train(self.lpmm, short, out, 2) if w != "checkpoint.every_steps=5"]
@@ -123,14 +123,14 @@ class Checks:
                 if done.returncode != 0:
                     return self.say(f"plan of {run[0]}", False, done.stderr.strip()[-300:])
                 sent.append(summary(out)["ranks"]["sent_bytes"])
-            settings = [word for s in run[3] + ["ranks.slots=4", f"ranks.stage={STAGE}"] for word in ("--set", s)]
+            settings = [word for s in run[3] + OF_RANKS for word in ("--set", s)]
             plan = json.loads(call(self.lpmm, "plan", run[1], "--preset", run[2], *settings, "--ranks", "2",
                                    "--json").stdout)
             planned = sum(plan["sent_bytes"].values())
             # The plan is of one of them; losses, norms and batch norm's statistics come besides.
             measured = min(((b - a) / 10 for a, b in zip(*sent)), key=lambda m: abs(m - planned))
             # Of a model of a few buckets, what was read stays: less is sent than planned.
-            is_right = measured < 1.01 * planned + 16384 and (STAGE == 3 or measured >= planned)
+            is_right = measured < 1.01 * planned + 16384 and ("ranks.stage=3" in OF_RANKS or measured >= planned)
             self.say(f"plan of {run[0]}, 2 ranks", is_right,
                      f"{measured:.0f} bytes sent a step, {planned} planned")
 
@@ -250,11 +250,12 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--launcher", default="")
     parser.add_argument("--stage", type=int, default=1)
+    parser.add_argument("--sends", action="store_true")
     parser.add_argument("--only", default="bytes,plan,resume,kill,stall")
     o = parser.parse_args()
-    global KILLED, STAGE
+    global KILLED
     LAUNCHER.extend(o.launcher.split())
-    STAGE = o.stage
+    OF_RANKS.extend([f"ranks.stage={o.stage}", f"ranks.reads={str(not o.sends).lower()}"])
     KILLED = "has ended" if LAUNCHER else "was killed by signal 9"
     draw = random.Random(o.seed)
     with tempfile.TemporaryDirectory() as folder:

@@ -50,7 +50,7 @@ if [ -d "${LPMM_DATA:-}/gpt2-bpe" ]; then
   before=$(sent)
   two "$lpmm" train "${gpt[@]}" --set train.steps=6 --out "$work/gpt" >"$work/out" 2>&1 || cat "$work/out"
   bytes=$((($(sent) - before) / 6))
-  "$lpmm" train "${gpt[@]}" --set train.steps=6 --ranks 2 --out "$work/local" >"$work/out" 2>&1 || cat "$work/out"
+  "$lpmm" train "${gpt[@]}" --set train.steps=6 --set ranks.reads=false --ranks 2 --out "$work/local" >"$work/out" 2>&1 || cat "$work/out"
   mpicc -O2 experiments/ranks/all_reduce.c -o "$work/all_reduce"
   two "$work/all_reduce" 124439808 5 >"$work/reduce"
   LPMM_BYTES=$bytes python3 - "$work" <<'PYTHON'

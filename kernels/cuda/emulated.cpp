@@ -1,6 +1,11 @@
 // The CUDA device with the host as its machine: the same kernels, compiled here.
 #include "kernels/cuda/emulated.h"
 
+#include <memory>
+#include <optional>
+
+#include "kernels/cpu/peer_address.h"
+
 // The macros that mark functions for nvcc.
 // NOLINTBEGIN(bugprone-reserved-identifier): CUDA's names
 #define __global__
@@ -30,6 +35,24 @@
 namespace lpmm::kernels {
 
 using cuda_emulated::Unguarded;
+namespace {
+
+// Memory of another device of this process.
+class EmulatedPeer final : public PeerMemory {
+ public:
+  EmulatedPeer(EmulatedCuda& device, const std::byte* memory) : device_(device), memory_(memory) {}
+  const std::byte* address() const override { return memory_; }
+  bool is_mapped() const override { return true; }
+  void read(std::span<const Part> parts) const override {
+    for (const Part& part : parts) device_.copy(part.to, part.from, part.bytes);
+  }
+
+ private:
+  EmulatedCuda& device_;
+  const std::byte* memory_;
+};
+
+}  // namespace
 
 DeviceMemory EmulatedCuda::allocate(std::int64_t bytes) {
   std::byte* memory = guards_ ? cuda_emulated::allocate_guarded(bytes) : host_.allocate(bytes).release();
@@ -55,6 +78,11 @@ void EmulatedCuda::copy(void* to, const void* from, std::int64_t bytes) {
 void EmulatedCuda::fill_with_zeros(void* to, std::int64_t bytes) {
   const Unguarded now;
   host_.fill_with_zeros(to, bytes);
+}
+std::unique_ptr<PeerMemory> EmulatedCuda::open_peer(std::string_view name) {
+  const std::optional<PeerAddress> at = address_of(name);
+  if (!at || !at->is_of_this_process()) return nullptr;
+  return std::make_unique<EmulatedPeer>(*this, at->memory);
 }
 
 void EmulatedCuda::matmul(const MatrixArgs& args, void* scratch) {

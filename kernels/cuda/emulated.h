@@ -26,6 +26,9 @@ class EmulatedCuda : public cuda_emulated::CudaDevice {
   void copy(void* to, const void* from, std::int64_t bytes) override;
   void fill_with_zeros(void* to, std::int64_t bytes) override;
   void synchronize() override {}
+  // Other devices of this process alone: other processes cannot pass the guards.
+  std::string peer_name(const std::byte* memory) override { return host_.peer_name(memory); }
+  std::unique_ptr<PeerMemory> open_peer(std::string_view name) override;
 
   void matmul(const MatrixArgs& args, void* scratch) override;
   std::int64_t matmul_scratch_bytes(const MatrixArgs& args) const override;

@@ -15,6 +15,7 @@
 #include "lpmm/memory/model_memory.h"
 #include "lpmm/memory/roles.h"
 #include "lpmm/memory/slots/home.h"
+#include "lpmm/memory/slots/peers.h"
 #include "lpmm/memory/slots/slots.h"
 #include "lpmm/memory/step_results.h"
 
@@ -123,7 +124,8 @@ struct MemoryState {
   std::int64_t updates = 0;
   double last_learning_rate = kNoLearningRate;
 
-  std::unique_ptr<Home> home;  // null: all parameters are here
+  std::unique_ptr<Peers> peers;  // null: ranks send each other what they want
+  std::unique_ptr<Home> home;    // null: all parameters are here
 
   const kernels::RoleView& view(int tensor, Role role) const {
     return tensors.at(static_cast<std::size_t>(tensor)).view[role];

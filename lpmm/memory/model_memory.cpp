@@ -82,6 +82,8 @@ ModelMemory::ModelMemory(std::vector<TensorInfo> tensors, Policy policy, Optimiz
   state_->allocate_roles();
   state_->allocate_peaks();
   state_->allocate_averages();
+  state_->peers = Peers::open(*state_);
+  if (state_->slots) state_->slots->allocate_exchange(*state_);
   if (buckets) state_->home = std::make_unique<Home>(*state_, state_->slots->shares(), *std::move(buckets));
 }
 

@@ -155,6 +155,15 @@ bool Ranks::any(bool mine) {
   return std::any_of(each.begin(), each.end(), [](char one) { return one != 0; });
 }
 
+void Ranks::meet_at(const RankPlace& place) {
+  const auto n = static_cast<std::size_t>(size_);
+  const std::byte mine{};
+  std::vector<std::byte> theirs(n);
+  std::vector<std::span<std::byte>> receive;
+  for (std::byte& one : theirs) receive.emplace_back(&one, 1);
+  swap_at(place, std::vector<std::span<const std::byte>>(n, {&mine, 1}), receive);
+}
+
 Ranks& alone() {
   static Alone ranks;
   return ranks;

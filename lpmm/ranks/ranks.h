@@ -50,6 +50,12 @@ class Ranks {
   // "rank 3", and where that is, if they may be on several hosts.
   virtual std::string name_of(int rank) const;
   virtual void set_timeout(double seconds) = 0;
+  // Returns true if no rank is of another host, so that each may read what the others have in memory; false
+  // where they were told to send that all the same.
+  bool all_of_one_host() const { return reads_ && host_.ranks == size_; }
+  void let_read(bool reads) {
+    if (size_ > 1) reads_ = reads;
+  }
 
   // Sends send[i] to rank i and fills receive[i] with the bytes that it sends, whose number is known here;
   // all at once. Its own entries are not used.
@@ -87,8 +93,12 @@ class Ranks {
   }
   // Returns true if it holds on any rank.
   bool any(bool mine);
+  // Returns when all ranks have come here. As of swap_at(), nothing is called before it.
+  void meet_at(const RankPlace& place);
 
   std::int64_t sent_bytes() const { return sent_; }  // to all others so far
+  std::int64_t read_bytes() const { return read_; }  // of others' memory
+  void count_read(std::int64_t bytes) { read_ += bytes; }
 
  protected:
   Ranks(int rank, int size) : host_{rank, size, size}, rank_(rank), size_(size) {}
@@ -97,6 +107,8 @@ class Ranks {
 
  private:
   int rank_, size_;
+  bool reads_ = true;
+  std::atomic<std::int64_t> read_ = 0;
   std::function<void()> before_;
   RankPlace own_place_;
   RankPlace* place_ = &own_place_;

@@ -92,6 +92,7 @@ struct RunConfig {
   struct {
     int slots = 0;              // [ranks] 0: as many as there are ranks when the run starts
     int stage = 1;              // Sharding::stage
+    bool reads = true;          // of one host, each other's memory, rather than send what is wanted
     int timeout_seconds = 600;  // that a rank may be silent
   } ranks;
   int slots() const { return ranks.slots == 0 ? 1 : ranks.slots; }  // with that known

@@ -339,7 +339,10 @@ void visit_ranks(Visitor& v, Config& c) {
       "sums of gradients that the microbatches of a step form; up to so many processes share a run, with "
       "equal results for any; 0: as many as it starts with (lpmm train --ranks)");
   v.integer("stage", c.ranks.stage, 1, 3,
-            "1: every process has all weights; 3: it has its share, and is sent the rest as it reads them");
+            "1: every process has all weights; 3: it has its share, and takes the rest from the others as it "
+            "reads them");
+  v.boolean("reads", c.ranks.reads,
+            "processes of one host read each other's memory where they can, rather than send what is wanted");
   v.integer("timeout_seconds", c.ranks.timeout_seconds, 1, 86'400,
             "seconds after which processes give up one that is silent; more than a test or a save takes");
 }

@@ -243,6 +243,7 @@ void add_ranks(Json& summary, Ranks& ranks) {
   if (ranks.size() == 1) return;
   ranks.now_in(summary.at("steps"), "end");
   summary["ranks"] = {{"sent_bytes", ranks.all(ranks.sent_bytes())},
+                      {"read_bytes", ranks.all(ranks.read_bytes())},
                       {"peak_rss_bytes", ranks.all(peak_rss_bytes())}};
 }
 

@@ -19,9 +19,9 @@ namespace {
 // Keys that may change when a run goes on: they do not touch the steps it has made. Specs of a preset are
 // compared role by role.
 bool may_change(const std::string& key) {
-  for (const char* free :
-       {"train.device", "train.threads", "train.steps", "train.epochs", "train.eval_every_epochs",
-        "train.max_failed_steps", "data.bleu", "memory.preset", "ranks.stage", "ranks.timeout_seconds"}) {
+  for (const char* free : {"train.device", "train.threads", "train.steps", "train.epochs",
+                           "train.eval_every_epochs", "train.max_failed_steps", "data.bleu", "memory.preset",
+                           "ranks.stage", "ranks.reads", "ranks.timeout_seconds"}) {
     if (key == free) return true;
   }
   return key.starts_with("checkpoint.") || key.starts_with("log.") || key.starts_with("watch.");

@@ -430,6 +430,7 @@ TrainResult train(const Setup& setup, const Model& model, const TrainOptions& op
   if (options.out.empty()) throw UsageError("a run needs a folder (--out)");
   const RunFolder folder(options.out);
   check_ranks(config, ranks.size());
+  ranks.let_read(config.ranks.reads);
   std::optional<TrainResult> done;
   if (ranks.is_first()) {
     check_run_folder(folder, config, options.resume);  // soon, and again under the lock
@@ -437,7 +438,6 @@ TrainResult train(const Setup& setup, const Model& model, const TrainOptions& op
     done = finished_result(folder, config, steps_of(setup));
   }
   if (ranks.any(done.has_value())) return done.value_or(TrainResult());
-
   const auto device = make_device(config.train.device, threads_of(config, ranks.host().sharing));
   const Plan plan = make_plan(setup, model, *device, ranks.size(), ranks.rank());
   check_memory(plan, *device, ranks.host().ranks);

@@ -141,6 +141,27 @@ TEST(RanksOfRuns, HaveTheFilesOfOne) {
   }
 }
 
+TEST(RanksOfRuns, ReadWhatOthersHaveOrAreSentIt) {
+  const Scratch scratch;
+  write_text(scratch / "text", std::string(kImages) + kText + kImages);
+  for (const int stage : {1, 3}) {
+    std::vector<std::int64_t> sent, read;
+    for (const bool reads : {true, false}) {
+      const std::vector<std::string> settings = {fmt::format("ranks.stage={}", stage),
+                                                 fmt::format("ranks.reads={}", reads), "model.embedding=64"};
+      const std::string out = scratch / fmt::format("{}{}", stage, reads);
+      EXPECT_EQ(train_on(2, config_of(fmt::format(kText, scratch / "text"), settings), out), 0);
+      const Json of_ranks = read_log(out + "/log.jsonl").back().at("ranks");
+      sent.push_back(of_ranks.at("sent_bytes").at(1));
+      read.push_back(of_ranks.at("read_bytes").at(1));
+    }
+    expect_same_runs(scratch / fmt::format("{}true", stage), scratch / fmt::format("{}false", stage));
+    EXPECT_GT(read[0], 100'000);
+    EXPECT_EQ(read[1], 0);
+    EXPECT_GT(sent[1], sent[0] + 100'000);
+  }
+}
+
 // The last share of a matrix of 257 x 1028 ends inside a block; nearest rounding is warned of, by what ranks
 // find.
 TEST(RanksOfRuns, MayHaveTheirSharesOfWeightsAlone) {

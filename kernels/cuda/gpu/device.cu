@@ -14,6 +14,7 @@
 #include "kernels/cuda/facts.h"
 #include "kernels/cuda/gpu/cudnn.h"
 #include "kernels/cuda/gpu/gpu.h"
+#include "kernels/cuda/gpu/peer.h"
 #include "kernels/cuda/gpu/products.h"
 
 namespace lpmm::kernels {
@@ -178,6 +179,14 @@ class Gpu final : public CudaDevice {
   void synchronize() override {
     if (is_open_)
       check(cudaStreamSynchronize(stream()), "work on the device (CUDA_LAUNCH_BLOCKING=1 names it)");
+  }
+  // Memory of a caller's allocator may lie anywhere in what that has of CUDA, which a handle does not say.
+  std::string peer_name(const std::byte* memory) override {
+    return options_.allocate ? std::string{} : cuda::peer_name(memory);
+  }
+  std::unique_ptr<PeerMemory> open_peer(std::string_view name) override {
+    open();
+    return cuda::open_peer(name, stream());
   }
 
   void matmul(const MatrixArgs& args, void* scratch) override {

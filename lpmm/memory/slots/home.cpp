@@ -1,7 +1,6 @@
 #include "lpmm/memory/slots/home.h"
 
 #include <algorithm>
-#include <map>
 #include <system_error>
 #include <utility>
 
@@ -13,23 +12,18 @@ namespace {
 
 constexpr const char* kPhase = "reading parameters";
 
-// Calls body(at, count) for what of each row lies in [own_first, own_end): `count` elements, from `at` on of
-// the rows one after another.
-template <class Body>
-void for_own(std::span<const std::int32_t> rows, std::int64_t width, std::int64_t own_first,
-             std::int64_t own_end, const Body& body) {
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const std::int64_t row = rows[i] * width;
-    const std::int64_t from = std::max(row, own_first), to = std::min(row + width, own_end);
-    if (from < to) body(static_cast<std::int64_t>(i) * width + (from - row), to - from);
-  }
+// Where kernels reach the others' parameters, nothing of these is kept.
+bool is_mapped(const MemoryState& memory) {
+  return memory.peers && memory.peers->are_mapped();
 }
 
 }  // namespace
 
 Home::Home(const MemoryState& memory, const Shares& shares, Buckets buckets)
     : memory_(memory), ranks_(memory.ranks), shares_(shares), buckets_(std::move(buckets)) {
+  if (!memory.peers) asking_.emplace(memory, shares, buckets_);
   for (Held& held : held_) {
+    if (is_mapped(memory)) break;
     held.bytes =
         allocate(memory.device, buckets_.most_bytes(), "parameters of other ranks", "ranks.stage = 1");
     if (!memory.device.is_host()) held.staged.resize(static_cast<std::size_t>(buckets_.most_bytes()));
@@ -51,6 +45,13 @@ std::int64_t Home::workspace_bytes(const Buckets& buckets, int ranks) {
 void Home::read(int tensor, std::int64_t first, std::int64_t count, const Body& body) {
   const MemoryState::Tensor& t = memory_.tensors[static_cast<std::size_t>(tensor)];
   const kernels::RoleView& own = t.view[Role::kParameter];
+  begin_reading();
+  for (int rank = 0; rank < ranks_.size() && is_mapped(memory_); ++rank) {
+    const std::int64_t owned = shares_.first(tensor, rank), from = std::max(first, owned);
+    const std::int64_t to = std::min(first + count, shares_.end(tensor, rank));
+    if (from < to) body(memory_.peers->view(rank, tensor, Role::kParameter), from - owned, from, to - from);
+  }
+  if (is_mapped(memory_)) return;
   for (const std::int64_t end = first + count; first < end;) {
     const int bucket = buckets_.find(tensor, first);
     const Held& held = get(bucket);
@@ -123,149 +124,104 @@ void Home::wait() {
 
 void Home::forget() {
   wait();
+  changed_ = true;
   for (Held& held : held_) held.bucket = -1;
 }
 
+// With peers, others may change what this rank has read as soon as it comes to an exchange.
 void Home::settle() {
   wait();
   if (!order_.empty()) last_order_ = std::exchange(order_, {});
   expected_ = 0;
-  for (bool are_there = false; !are_there;) {
-    const std::vector<Want> wants = round({}, {}, {}, ranks_.place());
-    are_there = std::all_of(wants.begin(), wants.end(), [](const Want& w) { return w.is_nothing(); });
-  }
+  if (asking_) return asking_->serve(ranks_.place());
+  memory_.device.synchronize();
+  begin_reading();
+}
+
+// All ranks come here, each before it reads again or before its next exchange, whichever is first.
+void Home::begin_reading() {
+  if (memory_.peers && std::exchange(changed_, false)) memory_.peers->meet();
 }
 
 void Home::fetch(int bucket, Held& to, const RankPlace& place) {
-  const bool is_host = memory_.device.is_host();
-  std::byte* const at = is_host ? to.bytes.get() : to.staged.data();
-  std::vector<std::span<std::byte>> receive;
-  for (int rank = 0; rank < ranks_.size(); ++rank) {
-    const auto [first, end] = buckets_.bytes_of(bucket, rank);
-    receive.emplace_back(at + first, static_cast<std::size_t>(end - first));
-  }
-  round({.bucket = bucket}, {}, receive, place);
-  const std::int64_t bytes = buckets_.bytes_of(bucket, ranks_.size() - 1).end;
-  if (!is_host) memory_.device.upload(to.bytes.get(), to.staged.data(), bytes);
-}
-
-// Returns what every rank wants. What this one does is received where `receive` says, rank by rank.
-std::vector<Home::Want> Home::round(const Want& mine, Rows rows,
-                                    std::span<const std::span<std::byte>> receive, const RankPlace& place) {
-  const auto n = static_cast<std::size_t>(ranks_.size()), me = static_cast<std::size_t>(ranks_.rank());
-  std::vector<Want> wants(n, mine);
-  std::vector<std::span<const std::byte>> send(n, std::as_bytes(std::span(&mine, 1)));
-  std::vector<std::span<std::byte>> in(n);
-  for (std::size_t i = 0; i < n; ++i) in[i] = std::as_writable_bytes(std::span(&wants[i], 1));
-  ranks_.swap_at(place, send, in);
-
-  std::vector<std::vector<std::int32_t>> wanted_rows(n);
-  for (std::size_t i = 0; i < n; ++i) {
-    wanted_rows[i].resize(static_cast<std::size_t>(i == me ? 0 : wants[i].rows));
-    send[i] = std::as_bytes(rows);
-    in[i] = std::as_writable_bytes(std::span(wanted_rows[i]));
-  }
-  if (std::any_of(wants.begin(), wants.end(), [](const Want& w) { return w.rows > 0; })) {
-    ranks_.swap_at(place, send, in);
-  }
-  std::map<int, std::vector<std::byte>> of_buckets;
-  std::vector<std::vector<float>> of_rows(n);
-  for (std::size_t i = 0; i < n; ++i) {
-    const Want& want = wants[i];
-    send[i] = {};
-    if (i == me || want.is_nothing()) continue;
-    if (want.bucket >= 0) {
-      auto& bytes = of_buckets[want.bucket];
-      if (bytes.empty()) bytes = pieces_to_send(want.bucket);
-      send[i] = bytes;
-    } else {
-      of_rows[i] = own_of(want.table, want.width, wanted_rows[i]);
-      send[i] = std::as_bytes(std::span(of_rows[i]));
+  if (memory_.peers) {
+    Peers::Reads reads;
+    for (const Buckets::Piece& p : buckets_.pieces(bucket)) {
+      if (p.owner == ranks_.rank()) continue;
+      const kernels::RoleView& all = memory_.peers->view(p.owner, p.tensor, Role::kParameter);
+      reads.add(p.owner, part_of(all, p.first - shares_.first(p.tensor, p.owner), p.count),
+                piece_at(all.codec, to.bytes.get() + p.at, p.count));
     }
+    return memory_.peers->read(reads, place);
   }
-  in.assign(receive.begin(), receive.end());
-  in.resize(n);
-  if (std::any_of(wants.begin(), wants.end(), [](const Want& w) { return !w.is_nothing(); })) {
-    ranks_.swap_at(place, send, in);
-  }
-  return wants;
-}
-
-std::vector<std::byte> Home::pieces_to_send(int bucket) const {
-  std::vector<std::byte> bytes;
-  const auto [first, end] = buckets_.bytes_of(bucket, ranks_.rank());
-  bytes.reserve(static_cast<std::size_t>(end - first));
-  for (const Buckets::Piece& p : buckets_.pieces(bucket)) {
-    if (p.owner != ranks_.rank()) continue;
-    const MemoryState::Tensor& t = memory_.tensors[static_cast<std::size_t>(p.tensor)];
-    append_piece(memory_.device, part_of(t.view[Role::kParameter], p.first - t.own_first, p.count), bytes);
-  }
-  return bytes;
+  if (memory_.device.is_host()) return asking_->fetch(bucket, to.bytes.get(), place);
+  asking_->fetch(bucket, to.staged.data(), place);
+  const std::int64_t bytes = buckets_.bytes_of(bucket, ranks_.size() - 1).end;
+  memory_.device.upload(to.bytes.get(), to.staged.data(), bytes);
 }
 
 void Home::read_rows(int tensor, std::int64_t width, const std::int32_t* rows, std::int64_t count,
                      float* out) {
+  begin_reading();
+  for (int rank = 0; rank < ranks_.size() && is_mapped(memory_); ++rank) {
+    memory_.device.decode_rows(memory_.peers->view(rank, tensor, Role::kParameter), width, rows, count, out,
+                               shares_.first(tensor, rank));
+  }
+  if (is_mapped(memory_)) return;
   std::vector<std::int32_t> host(static_cast<std::size_t>(count));
   memory_.device.download(host.data(), rows, 4 * count);
   const std::int64_t most = std::max<std::int64_t>(1, kRowFloats / width);
   wait();
   for (std::int64_t first = 0; first < count; first += most) {
     const auto n = static_cast<std::size_t>(std::min(most, count - first));
-    read_some_rows(tensor, width, Rows(host).subspan(static_cast<std::size_t>(first), n),
-                   out + first * width);
+    const Rows some = Rows(host).subspan(static_cast<std::size_t>(first), n);
+    float* const to = out + first * width;
+    if (memory_.peers) {
+      read_peer_rows(tensor, width, some, to);
+    } else {
+      const std::vector<float> values = asking_->rows(tensor, width, some, {ranks_.place().step, kPhase});
+      memory_.device.upload(to, values.data(), 4 * std::ssize(values));
+    }
   }
 }
 
-void Home::read_some_rows(int table, std::int64_t width, Rows rows, float* out) {
-  const int n = ranks_.size(), me = ranks_.rank();
-  std::vector<std::vector<float>> parts(static_cast<std::size_t>(n));
-  std::vector<std::span<std::byte>> receive;
-  for (int rank = 0; rank < n; ++rank) {
-    auto& part = parts[static_cast<std::size_t>(rank)];
-    if (rank != me) part.resize(static_cast<std::size_t>(owned_of(rank, table, width, rows)));
-    receive.push_back(std::as_writable_bytes(std::span(part)));
+// Of each owner's part of a row, the blocks that it touches are read, and decoded from there.
+void Home::read_peer_rows(int table, std::int64_t width, Rows rows, float* out) {
+  struct Part {
+    std::size_t row = 0;
+    int rank = 0;
+    std::int64_t first = 0, count = 0, at = 0;  // elements of the owner's; byte
+  };
+  const Codec& codec = memory_.view(table, Role::kParameter).codec;
+  const std::int64_t unit = std::max<std::int64_t>(kGroup, codec.block);
+  std::vector<Part> parts;
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    for (int rank = 0; rank < ranks_.size(); ++rank) {
+      const std::int64_t row = rows[i] * width, owned = shares_.first(table, rank);
+      const std::int64_t from = std::max(row, owned), to = std::min(row + width, shares_.end(table, rank));
+      if (from >= to) continue;
+      const std::int64_t first = (from - owned) / unit * unit;
+      const std::int64_t end = std::min((to - owned + unit - 1) / unit * unit, shares_.count(table, rank));
+      parts.push_back({i, rank, first, end - first, bytes});
+      bytes += piece_bytes(codec, end - first);
+    }
   }
-  round({.table = table, .rows = std::ssize(rows), .width = width}, rows, receive,
-        {ranks_.place().step, kPhase});
-  parts[static_cast<std::size_t>(me)] = own_of(table, width, rows);
-  std::vector<float> all(rows.size() * static_cast<std::size_t>(width));
-  for (int rank = 0; rank < n; ++rank) {
-    const float* from = parts[static_cast<std::size_t>(rank)].data();
-    for_own(rows, width, own_first(table, rank), own_end(table, rank),
-            [&](std::int64_t at, std::int64_t some) {
-              std::copy_n(from, some, all.data() + at);
-              from += some;
-            });
+  const DeviceMemory room = allocate(memory_.device, bytes, "rows of a table", "a smaller model");
+  Peers::Reads reads;
+  for (const Part& p : parts) {
+    if (p.rank == ranks_.rank()) continue;
+    reads.add(p.rank, part_of(memory_.peers->view(p.rank, table, Role::kParameter), p.first, p.count),
+              piece_at(codec, room.get() + p.at, p.count));
   }
-  memory_.device.upload(out, all.data(), 4 * std::ssize(all));
-}
-
-// The elements of the rows that a rank owns.
-std::int64_t Home::owned_of(int rank, int table, std::int64_t width, Rows rows) const {
-  std::int64_t elements = 0;
-  for_own(rows, width, own_first(table, rank), own_end(table, rank),
-          [&](std::int64_t, std::int64_t some) { elements += some; });
-  return elements;
-}
-
-// What this rank has of the rows, one after another.
-std::vector<float> Home::own_of(int table, std::int64_t width, Rows rows) const {
-  PackedDevice& device = memory_.device;
-  const MemoryState::Tensor& t = memory_.tensors[static_cast<std::size_t>(table)];
-  const auto count = std::ssize(rows);
-  std::vector<float> all(static_cast<std::size_t>(count * width));
-  const DeviceMemory room = allocate(device, room_on(device, kernels::aligned(4 * count) + 4 * count * width),
-                                     "rows of a table", "a smaller model");
-  const std::int32_t* const there = on_device(device, rows.data(), count, room.get());
-  auto* const values =
-      device.is_host() ? all.data() : reinterpret_cast<float*>(room.get() + kernels::aligned(4 * count));
-  device.decode_rows(t.view[Role::kParameter], width, there, count, values, t.own_first);
-  if (!device.is_host()) device.download(all.data(), values, 4 * count * width);
-  std::vector<float> own(static_cast<std::size_t>(owned_of(ranks_.rank(), table, width, rows)));
-  float* to = own.data();
-  for_own(rows, width, own_first(table, ranks_.rank()), own_end(table, ranks_.rank()),
-          [&](std::int64_t at, std::int64_t some) { to = std::copy_n(all.data() + at, some, to); });
-  return own;
+  memory_.peers->read(reads, {ranks_.place().step, kPhase});
+  for (const Part& p : parts) {
+    const kernels::RoleView piece = p.rank == ranks_.rank()
+                                        ? part_of(memory_.view(table, Role::kParameter), p.first, p.count)
+                                        : piece_at(codec, room.get() + p.at, p.count);
+    memory_.device.decode_rows(piece, width, &rows[p.row], 1, out + static_cast<std::int64_t>(p.row) * width,
+                               shares_.first(table, p.rank) + p.first);
+  }
 }
 
 }  // namespace lpmm

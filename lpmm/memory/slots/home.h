@@ -1,11 +1,8 @@
 // The home of parameters that ranks have parts of (ranks.stage = 3): a rank keeps what it owns, and reads the
-// rest as its owners send it. Codes come in buckets, which stay until a few others were read; rows of a table
-// come as values. On the host the next one, by the order in which ranks read before, is sent for while one is
-// used.
-//
-// Ranks read what they like, in any order: a read is a round of all ranks, in which each says what it wants
-// and sends what others want. A rank that comes to another exchange (Ranks::swap) first takes part in rounds
-// until all have come there. So between two exchanges one rank may read more often than another.
+// rest: where it lies, if ranks reach each other's memory (Peers), else as its owners send it (Asking). Codes
+// come in buckets, which stay until a few others were read; rows of a table come as values. On the host the
+// next bucket, by the order in which ranks read before, is fetched while one is used. A device whose kernels
+// reach the others' memory keeps nothing.
 #pragma once
 
 #include <array>
@@ -13,12 +10,13 @@
 #include <cstdint>
 #include <functional>
 #include <future>
-#include <span>
+#include <optional>
 #include <vector>
 
 #include "kernels/packed_device.h"
+#include "lpmm/memory/slots/asking.h"
 #include "lpmm/memory/slots/buckets.h"
-#include "lpmm/ranks/ranks.h"
+#include "lpmm/memory/slots/peers.h"
 
 namespace lpmm {
 
@@ -40,24 +38,19 @@ class Home {
   // As PackedKernels::decode_rows(), of the parameter of a tensor.
   void read_rows(int tensor, std::int64_t width, const std::int32_t* rows, std::int64_t count, float* out);
   // What was read is no longer what ranks have: to be called before that changes, when all are at one place.
+  // All of them see the change before one reads again.
   void forget();
 
   static std::int64_t workspace_bytes(const Buckets& buckets, int ranks);
 
  private:
-  // What a rank wants in a round: nothing, a bucket, or rows of a table.
-  struct Want {
-    int bucket = -1, table = -1;
-    std::int64_t rows = 0, width = 0;
-    bool is_nothing() const { return bucket < 0 && table < 0; }
-  };
   struct Held {
     int bucket = -1;
     std::int64_t used = 0;  // when; the larger, the later
     DeviceMemory bytes;
     std::vector<std::byte> staged;  // of the host, for another device
   };
-  using Rows = std::span<const std::int32_t>;
+  using Rows = Asking::Rows;
 
   const Held& get(int bucket);
   Held* find(int bucket);
@@ -66,19 +59,15 @@ class Home {
   void fetch_ahead();
   void wait();
   void settle();
-  std::vector<Want> round(const Want& mine, Rows rows, std::span<const std::span<std::byte>> receive,
-                          const RankPlace& place);
-  std::vector<std::byte> pieces_to_send(int bucket) const;
-  std::vector<float> own_of(int table, std::int64_t width, Rows rows) const;
-  std::int64_t owned_of(int rank, int table, std::int64_t width, Rows rows) const;
-  std::int64_t own_first(int table, int rank) const { return shares_.first(table, rank); }
-  std::int64_t own_end(int table, int rank) const { return shares_.end(table, rank); }
-  void read_some_rows(int table, std::int64_t width, Rows rows, float* out);
+  void begin_reading();
+  void read_peer_rows(int table, std::int64_t width, Rows rows, float* out);
 
   const MemoryState& memory_;
   Ranks& ranks_;
   const Shares& shares_;
   Buckets buckets_;
+  std::optional<Asking> asking_;                       // where there are no peers
+  bool changed_ = true;                                // since all ranks met
   static constexpr std::int64_t kRowFloats = 1 << 17;  // of a round
   std::array<Held, 3> held_;
   std::int64_t reads_ = 0;

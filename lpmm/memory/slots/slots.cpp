@@ -43,23 +43,29 @@ Slots::Slots(std::span<const TensorInfo> tensors, const Policy& policy, const Op
              int microbatches, const Sharding& sharding, PackedDevice& device, Ranks& ranks)
     : ranks_(ranks),
       shares_(tensors, policy, optimizer, sharding),
+      sharding_(sharding),
       count_(sharding.slots),
       own_(sharding.own_slots()),
       per_slot_(microbatches / count_),
       versions_(static_cast<std::size_t>(count_)) {
-  const auto n = static_cast<std::size_t>(ranks.size());
   const int terms = std::bit_width(static_cast<unsigned>(count_ - 1));
   sums_ = allocate(device, 4 * (shares_.room() + terms * kQuantum), "sums over slots", "a smaller model");
-  if (n == 1) return;
+}
+
+void Slots::allocate_exchange(const MemoryState& memory) {
+  const auto n = static_cast<std::size_t>(ranks_.size());
+  if (n == 1 || (memory.peers && memory.peers->are_mapped())) return;
+  std::vector<TensorInfo> tensors;
+  for (const MemoryState::Tensor& t : memory.tensors) tensors.push_back(t.info);
   out_.resize(n);
   in_.resize(n);
-  if (clips(optimizer)) {
-    kept_.emplace(shares_, tensors, policy, sharding);
-    kept_memory_ = allocate(device, kept_->bytes(), "accumulators of other ranks", "a smaller model");
+  if (clips(memory.optimizer) && !memory.peers) {
+    kept_.emplace(shares_, tensors, memory.policy, sharding_);
+    kept_memory_ = allocate(memory.device, kept_->bytes(), "accumulators of other ranks", "a smaller model");
     return;
   }
-  staged_bytes_ = bytes_at_once(shares_, tensors, policy, sharding);
-  staged_ = allocate(device, staged_bytes_ * static_cast<std::int64_t>(n), "the exchange of ranks",
+  staged_bytes_ = bytes_at_once(shares_, tensors, memory.policy, sharding_);
+  staged_ = allocate(memory.device, staged_bytes_ * static_cast<std::int64_t>(n), "the exchange of ranks",
                      "a smaller model");
 }
 
@@ -103,6 +109,7 @@ Slots::Layout Slots::layout(const MemoryState& memory, const Shares::Round* roun
 
 // Every rank gets its pieces of this round from all slots.
 void Slots::exchange(MemoryState& memory, std::size_t index) {
+  if (memory.peers) return read_versions(memory, index);
   const auto n = static_cast<std::size_t>(ranks_.size());
   std::vector<std::span<const std::byte>> send(n);
   std::vector<std::span<std::byte>> receive(n);
@@ -131,6 +138,24 @@ void Slots::exchange(MemoryState& memory, std::size_t index) {
     memory.device.upload(staged_.get() + static_cast<std::int64_t>(i) * staged_bytes_, receive[i].data(),
                          std::ssize(receive[i]));
   }
+}
+
+// Where kernels reach the others' accumulators, these are read there.
+void Slots::read_versions(MemoryState& memory, std::size_t index) {
+  const Shares::Round* own = round(ranks_.rank(), index);
+  if (own == nullptr || memory.peers->are_mapped()) return;
+  const Layout of_slot = layout(memory, own, Role::kAccumulator);
+  Peers::Reads reads;
+  for (int slot = 0; slot < count_; ++slot) {
+    const int rank = slot / own_;
+    for (std::size_t i = 0; i < own->pieces.size() && rank != ranks_.rank(); ++i) {
+      const Shares::Piece& p = own->pieces[i];
+      const kernels::RoleView& first = memory.peers->view(rank, p.tensor, Role::kAccumulator);
+      reads.add(rank, part_of(accumulator(first, slot % own_), p.first, p.count),
+                version(memory, index, i, slot, of_slot));
+    }
+  }
+  memory.peers->read(reads, ranks_.place());
 }
 
 // Puts what came in this round where it stays until the update.
@@ -163,8 +188,10 @@ kernels::RoleView Slots::version(const MemoryState& memory, std::size_t index, s
                                  const Layout& own) const {
   const Shares::Piece& p = round(ranks_.rank(), index)->pieces[piece];
   const int rank = slot / own_, of_rank = slot % own_;
-  const kernels::RoleView& first = view_in(memory, p, Role::kAccumulator);
-  if (rank == ranks_.rank()) return part_of(accumulator(first, of_rank), p.first, p.count);
+  const bool is_mapped = memory.peers && memory.peers->are_mapped();
+  const kernels::RoleView& first = is_mapped ? memory.peers->view(rank, p.tensor, Role::kAccumulator)
+                                             : view_in(memory, p, Role::kAccumulator);
+  if (is_mapped || rank == ranks_.rank()) return part_of(accumulator(first, of_rank), p.first, p.count);
   if (kept_) return kept_at(memory, p, kept_->at(index, piece, slot));
   return piece_at(first.codec, staged_.get() + rank * staged_bytes_ + of_rank * own.bytes + own.at[piece],
                   p.count);
@@ -185,6 +212,7 @@ void Slots::sum(MemoryState& memory, std::size_t index) {
 
 GradientSquares Slots::gradient_squares(MemoryState& memory) {
   ranks_.now_in(memory.step, "norms");
+  if (memory.peers) memory.peers->meet();  // all have folded
   std::vector<std::pair<Shares::Piece, const double*>> found;
   for (std::size_t j = 0; j < shares_.most_rounds(); ++j) {
     if (ranks_.size() > 1) exchange(memory, j);
@@ -276,6 +304,21 @@ void Slots::hand_out(MemoryState& memory, std::size_t index) {
   }
 }
 
+// The same by reading, when all have updated.
+void Slots::read_parameters(MemoryState& memory) const {
+  Peers::Reads reads;
+  for (int t = 0; t < static_cast<int>(memory.tensors.size()); ++t) {
+    const MemoryState::Tensor& tensor = memory.tensors[static_cast<std::size_t>(t)];
+    for (int rank = 0; rank < ranks_.size(); ++rank) {
+      const std::int64_t first = shares_.first(t, rank), count = shares_.count(t, rank);
+      if (rank == ranks_.rank() || count == 0 || tensor.frozen || shares_.divides_parameter(t)) continue;
+      reads.add(rank, part_of(memory.peers->view(rank, t, Role::kParameter), first, count),
+                part_of(tensor.view[Role::kParameter], first, count));
+    }
+  }
+  memory.peers->read(reads, ranks_.place());
+}
+
 // Adds up the statistics of all ranks' updates in one order.
 void Slots::collect(MemoryState& memory) {
   std::vector<StatsOf> stats;
@@ -308,6 +351,7 @@ void Slots::update(MemoryState& memory, const Clip& clip) {
   ranks_.now_in(memory.step, "update");
   counted_.clear();
   if (memory.home) memory.home->forget();
+  if (memory.peers) memory.peers->meet();  // all have folded, and read parameters
   for (std::size_t j = 0; j < shares_.most_rounds(); ++j) {
     if (ranks_.size() > 1 && !kept_) exchange(memory, j);
     sum(memory, j);
@@ -317,7 +361,11 @@ void Slots::update(MemoryState& memory, const Clip& clip) {
     if (tensor >= 0) memory.refuse_update(tensor);
   }
   ranks_.now_in(memory.step, "parameters");
-  for (std::size_t j = 0; j < shares_.most_rounds() && ranks_.size() > 1; ++j) hand_out(memory, j);
+  if (memory.peers) {
+    read_parameters(memory);
+  } else {
+    for (std::size_t j = 0; j < shares_.most_rounds() && ranks_.size() > 1; ++j) hand_out(memory, j);
+  }
   memory.empty_accumulators();
   collect(memory);
 }

@@ -25,6 +25,8 @@ class Slots {
   // The settings are checked already (check_slots).
   Slots(std::span<const TensorInfo> tensors, const Policy& policy, const OptimizerConfig& optimizer,
         int microbatches, const Sharding& sharding, PackedDevice& device, Ranks& ranks);
+  // Memory for what comes from other ranks; when roles are allocated, and others are opened or cannot be.
+  void allocate_exchange(const MemoryState& memory);
 
   int count() const { return count_; }
   int own() const { return own_; }  // that are of this rank
@@ -39,7 +41,7 @@ class Slots {
   std::vector<std::int64_t> owned_ends(int tensor) const;
 
   // The square sums of the summed gradient; for steps that clip, before the update. What was sent for them is
-  // kept, and the accumulators here hold nothing else from then on.
+  // kept, and the accumulators here hold nothing else from then on; what others read stays where it is.
   GradientSquares gradient_squares(MemoryState& memory);
   // Updates what this rank owns, and takes the others' parameters. Accumulators are empty after it. Throws
   // RunError, on every rank, where one of them could not store something.
@@ -54,6 +56,7 @@ class Slots {
   const Shares::Round* round(int rank, std::size_t index) const;  // null: it has fewer
   Layout layout(const MemoryState& memory, const Shares::Round* round, Role role) const;
   void exchange(MemoryState& memory, std::size_t index);
+  void read_versions(MemoryState& memory, std::size_t index);
   void keep(MemoryState& memory, std::size_t index, const Layout& own);
   kernels::RoleView kept_at(const MemoryState& memory, const Shares::Piece& piece,
                             const KeptPlaces::Place& place) const;
@@ -62,11 +65,13 @@ class Slots {
   void sum(MemoryState& memory, std::size_t index);
   void update_pieces(MemoryState& memory, const Clip& clip, std::size_t index);
   void hand_out(MemoryState& memory, std::size_t index);
+  void read_parameters(MemoryState& memory) const;
   void collect(MemoryState& memory);
   float* room(std::int64_t value) const { return reinterpret_cast<float*>(sums_.get()) + value; }
 
   Ranks& ranks_;
   Shares shares_;
+  Sharding sharding_;
   int count_, own_, per_slot_;
   std::int64_t stride_ = 0;
   std::int64_t staged_bytes_ = 0;   // of each other rank

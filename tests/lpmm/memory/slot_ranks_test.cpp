@@ -28,7 +28,8 @@ struct Told {
   std::vector<StepReport> reports;
   std::vector<TensorStats> stats;
   std::vector<kernels::WatchStats> watched;
-  std::int64_t sent = 0, state_bytes = 0;
+  bool reads = false;  // others' memory
+  std::int64_t sent = 0, read_bytes = 0, state_bytes = 0;
   Ledger ledger, planned;
   SentBytes planned_sent;
   std::string error;
@@ -99,9 +100,10 @@ void train(const SlotCase& c, Device& device, Ranks& ranks, Told& told) {
         step.fold(i, 0, {on_device(device, g.data(), std::ssize(g), room.get()), g.size()}, k);
       }
     }
-    const std::int64_t before = ranks.sent_bytes();
+    const std::int64_t sent = ranks.sent_bytes(), read = ranks.read_bytes();
     told.reports.push_back(std::move(step).commit());
-    told.sent = ranks.sent_bytes() - before;
+    told.sent = ranks.sent_bytes() - sent;
+    told.read_bytes = ranks.read_bytes() - read;
   }
   read_twice(memory, told);
   (void)ranks.any(false);  // all have read
@@ -132,17 +134,19 @@ void train(const SlotCase& c, Device& device, Ranks& ranks, Told& told) {
   }
 }
 
-std::vector<Told> train_on(const SlotCase& c, int count, MakeDevice* make_device = on_cpu) {
+std::vector<Told> train_on(const SlotCase& c, int count, bool reads, MakeDevice* make_device = on_cpu) {
   std::vector<Told> told(static_cast<std::size_t>(count));
   if (count == 1) {
     train(c, *make_device(), alone(), told[0]);
     return told;
   }
   auto ranks = linked_ranks(count, 60);
+  for (auto& rank : ranks) rank->let_read(reads);
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     threads.emplace_back([&, i] {
       try {
+        told[i].reads = reads;
         train(c, *make_device(), *ranks[i], told[i]);
       } catch (const std::exception& e) {
         told[i].error = e.what();
@@ -184,11 +188,16 @@ void expect_same(const SlotCase& c, const std::vector<Told>& all, const Told& on
       EXPECT_EQ(told.watched[i].update.element, one.watched[i].update.element);
     }
     EXPECT_EQ(told.ledger.model_memory(), told.planned.model_memory());
-    EXPECT_GE(told.sent, told.planned_sent.all());
-    EXPECT_LT(told.sent, told.planned_sent.all() + 200'000 * std::ssize(all)) << "counts and looks";
+    const std::int64_t planned = told.reads ? 0 : told.planned_sent.all();
+    EXPECT_GE(told.sent, planned);
+    EXPECT_LT(told.sent, planned + 200'000 * std::ssize(all)) << "counts and looks";
   }
-  std::int64_t state_bytes = 0;
-  for (const Told& told : all) state_bytes += told.state_bytes;
+  std::int64_t state_bytes = 0, read_bytes = 0;
+  for (const Told& told : all) {
+    state_bytes += told.state_bytes;
+    read_bytes += told.read_bytes;
+  }
+  EXPECT_EQ(read_bytes > 0, all[0].reads);
   EXPECT_EQ(state_bytes, one.state_bytes) << "each lies with one rank, but small parameters with all";
   for (int i = 0; i < std::ssize(c.tensors()); ++i) {
     std::string codes, steps;
@@ -244,12 +253,14 @@ TEST(SlotRanks, RanksInThreadsStoreWhatOneDoes) {
   int row = 0;
   for (const SlotCase& c : kCases) {
     if (kSanitized && (c.is_large || ++row % 12 != 1)) continue;
-    const Told one = train_on(c, 1)[0];
+    const Told one = train_on(c, 1, true)[0];
     for (const int count : {2, 3, 4, 8}) {
       if (c.slots % count != 0 || (kSanitized && count > 4)) continue;
-      SCOPED_TRACE(fmt::format("{}, {} ranks", c.name(), count));
-      expect_same(c, train_on(c, count), one);
-      if (::testing::Test::HasFailure()) return;
+      for (const bool reads : {true, false}) {
+        SCOPED_TRACE(fmt::format("{}, {} ranks, {}", c.name(), count, reads ? "read" : "sent"));
+        expect_same(c, train_on(c, count, reads), one);
+        if (::testing::Test::HasFailure()) return;
+      }
     }
   }
 }
@@ -259,8 +270,10 @@ TEST(SlotRanks, RanksOnEmulatedGpusStoreWhatOneCpuDoes) {
                             {.preset = "lpmm-compact", .rule = "lion", .microbatches = 2, .slots = 2},
                             {.microbatches = 2, .slots = 2, .stage = 3}};
   for (const SlotCase& c : cases) {
-    SCOPED_TRACE(c.name());
-    expect_same(c, train_on(c, 2, on_emulated), train_on(c, 1)[0]);
+    for (const bool reads : {true, false}) {
+      SCOPED_TRACE(fmt::format("{}, {}", c.name(), reads ? "read" : "sent"));
+      expect_same(c, train_on(c, 2, reads, on_emulated), train_on(c, 1, true)[0]);
+    }
   }
 }
 

@@ -1,0 +1,65 @@
+// The memory of other ranks where all are of one host: each reads accumulators and parameters where they lie,
+// so that nothing is sent (ZeRO's exchanges as reads of one side). Whoever reads needs no word from the
+// owner, but all meet before what was read changes, and before what has changed is read.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/packed_device.h"
+#include "lpmm/memory/roles.h"
+#include "lpmm/ranks/ranks.h"
+
+namespace lpmm {
+
+struct MemoryState;
+
+class Peers {
+ public:
+  // All ranks call it when their roles are allocated. Null, on every rank, where ranks are of several hosts,
+  // were told to send, or where one of them cannot read another one's memory.
+  static std::unique_ptr<Peers> open(const MemoryState& memory);
+
+  // Returns true if the device's kernels reach what view() says. Else it is for read() alone.
+  bool are_mapped() const { return mapped_; }
+  // A rank's parameter, of which it may have a part, or the accumulator of its first slot.
+  const kernels::RoleView& view(int rank, int tensor, Role role) const;
+
+  // Parts of other ranks' memory that are read at once.
+  class Reads {
+   public:
+    // All of `from`, a part of a view of that rank, to memory of this device that is as long.
+    void add(int rank, const kernels::RoleView& from, const kernels::RoleView& to);
+
+   private:
+    friend class Peers;
+    struct Read {
+      int rank = 0;
+      PeerMemory::Part part;
+    };
+    std::vector<Read> all_;
+  };
+  // Throws RankLost where the other one has ended; `place` is for that. Another thread may call it.
+  void read(const Reads& reads, const RankPlace& place) const;
+  // Returns when all ranks have come here, with all that they had queued done.
+  void meet() const;
+
+ private:
+  struct Peer {
+    std::unique_ptr<PeerMemory> accumulators, parameters;
+    std::vector<kernels::RoleView> of_accumulators, of_parameters;  // by tensor
+  };
+  explicit Peers(const MemoryState& memory) : memory_(memory) {}
+  bool open_all();
+  bool open_one(const std::string& told, const std::string& expected, Peer& peer) const;
+
+  const MemoryState& memory_;
+  DeviceMemory mark_;  // that others know this memory by
+  std::vector<Peer> peers_;
+  bool mapped_ = false;
+};
+
+}  // namespace lpmm
