@@ -50,8 +50,8 @@ class PeerMemory {
   // address of that process, for read() alone.
   virtual const std::byte* address() const = 0;
   virtual bool is_mapped() const = 0;
-  // Copies parts to this device's memory; queued like other work. Throws std::runtime_error where that
-  // process has ended, or does not let itself be read.
+  // Copies parts to this device's memory; queued like other work. Throws std::system_error where they cannot
+  // be read: of ESRCH or EFAULT if that process has ended, or has given the memory back.
   virtual void read(std::span<const Part> parts) const = 0;
 
  protected:

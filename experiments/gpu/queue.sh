@@ -151,4 +151,4 @@ done
 entry documents 3 "$documents" 'are 0.95 of the tokens per second of windows reached where documents share sequences?' documents
 entry average 3 "$documents" 'does an average of the weights cost less than a tenth of a step?' average
 entry experts 4 "$qwen" 'which share of the speed of a dense model with as many active weights (qwen2.5-3b) has a Qwen3-MoE?' shape qwen3-30b-a3b 4 --set model.layers=12
-entry ranks 3 'results/cuda, two processes on one GPU' 'do two processes on one GPU store what one does, and does reading in the GPU cost less than sending through the host?' ranks
+entry ranks 5 'results/cuda, two processes on one GPU' 'do two processes on one GPU store what one does, and does reading in the GPU cost less than sending through the host?' ranks

@@ -7,7 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <stdexcept>
+#include <system_error>
 
 #include "kernels/cpu/peer_address.h"
 #include "kernels/cpu_packed.h"
@@ -47,10 +47,7 @@ class ProcessMemory final : public PeerMemory {
       const ssize_t got = process_vm_readv(static_cast<pid_t>(at_.process), to.data(), to.size(), from.data(),
                                            from.size(), 0);
       if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) {
-        throw std::runtime_error("the memory of process " + std::to_string(at_.process) +
-                                 " cannot be read: " + (got < 0 ? std::strerror(errno) : "it ends"));
-      }
+      if (got <= 0) throw std::system_error(got < 0 ? errno : EFAULT, std::generic_category());
       bytes -= got;
       from = after(from, static_cast<std::size_t>(got));
       to = after(to, static_cast<std::size_t>(got));

@@ -66,7 +66,7 @@ class ModelMemory {
   // `ranks`, whose number divides S and which outlive the memory, take as many slots each, and all of them
   // call what follows in the same order: begin_step() takes the rank's microbatches, commit() exchanges.
   // Each has the states of its share alone; and all parameters, or with stage 3, of those that are not small,
-  // its share of them too. What it reads of the rest the others then send (memory/slots/home.h).
+  // its share of them too. The rest comes from the others as it is read (memory/slots/home.h).
   ModelMemory(std::vector<TensorInfo> tensors, Policy policy, OptimizerConfig optimizer, std::uint64_t seed,
               int microbatches, PackedDevice& device, int slots = 1, Ranks& ranks = alone(), int stage = 1);
   ~ModelMemory();

@@ -50,9 +50,9 @@ class Ranks {
   // "rank 3", and where that is, if they may be on several hosts.
   virtual std::string name_of(int rank) const;
   virtual void set_timeout(double seconds) = 0;
-  // Returns true if no rank is of another host, so that each may read what the others have in memory; false
-  // where they were told to send that all the same.
-  bool all_of_one_host() const { return reads_ && host_.ranks == size_; }
+  // Returns true if each may read what the others have in memory: no rank is of another host, and none was
+  // told to send it all the same, nor found that it cannot read.
+  bool may_read() const { return reads_ && host_.ranks == size_; }
   void let_read(bool reads) {
     if (size_ > 1) reads_ = reads;
   }
@@ -97,7 +97,7 @@ class Ranks {
   void meet_at(const RankPlace& place);
 
   std::int64_t sent_bytes() const { return sent_; }  // to all others so far
-  std::int64_t read_bytes() const { return read_; }  // of others' memory
+  std::int64_t read_bytes() const { return read_; }  // of others' memory, where it lies
   void count_read(std::int64_t bytes) { read_ += bytes; }
 
  protected:

@@ -242,7 +242,8 @@ Json summary_record(const RunProgress& state, const Plan& plan, const Setup& set
 void add_ranks(Json& summary, Ranks& ranks) {
   if (ranks.size() == 1) return;
   ranks.now_in(summary.at("steps"), "end");
-  summary["ranks"] = {{"sent_bytes", ranks.all(ranks.sent_bytes())},
+  summary["ranks"] = {{"reads", ranks.may_read()},
+                      {"sent_bytes", ranks.all(ranks.sent_bytes())},
                       {"read_bytes", ranks.all(ranks.read_bytes())},
                       {"peak_rss_bytes", ranks.all(peak_rss_bytes())}};
 }

@@ -77,8 +77,9 @@ double sending_seconds(const Plan& plan, double bandwidth) {
 }
 
 // One of so many processes that share the run, which `plan` is of, beside a run of one.
-void print_rank(const Plan& one, const Plan& plan, const PlanArguments& o, int slots) {
-  const int ranks = o.ranks;
+void print_rank(const Plan& one, const Plan& plan, const PlanArguments& o,
+                const RunConfig& config) {
+  const int ranks = o.ranks, slots = config.slots();
   fmt::print("\n{:<26} {:>10} {:>10}\n", fmt::format("one of {} ranks", ranks), "a rank", "alone");
   const auto states = [](const Ledger& ledger) {
     std::int64_t bytes = 0;
@@ -100,6 +101,7 @@ void print_rank(const Plan& one, const Plan& plan, const PlanArguments& o, int s
                format_bytes(plan.sent.pass));
   }
   fmt::print(")\n");
+  if (config.ranks.reads) fmt::print("ranks of one host read that in each other's memory\n");
   if (o.bandwidth > 0) {
     fmt::print("a link of {:g} Gbit/s takes {:.3g} s for that\n", o.bandwidth,
                sending_seconds(plan, o.bandwidth));
@@ -164,7 +166,7 @@ int run_plan(const PlanArguments& o) {
   plain.config.policy.average = setup.config.policy.average;
   const Plan alone = o.ranks == 1 ? plan : make_plan(setup, *model);
   print_plan(alone, make_plan(plain, *make_model(plain.config)), setup.config.policy);
-  if (o.ranks > 1) print_rank(alone, plan, o, setup.config.slots());
+  if (o.ranks > 1) print_rank(alone, plan, o, setup.config);
   print_learnt(setup);
   return kDone;
 }

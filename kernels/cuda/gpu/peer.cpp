@@ -1,8 +1,9 @@
 #include "kernels/cuda/gpu/peer.h"
 
+#include <cerrno>
 #include <cstring>
 #include <optional>
-#include <stdexcept>
+#include <system_error>
 
 #include "kernels/cpu/peer_address.h"
 
@@ -23,7 +24,9 @@ class GpuPeer final : public PeerMemory {
     for (const Part& part : parts) {
       const cudaError_t error = cudaMemcpyAsync(part.to, part.from, static_cast<std::size_t>(part.bytes),
                                                 cudaMemcpyDefault, stream_);
-      if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
+      if (error != cudaSuccess) {
+        throw std::system_error(EIO, std::generic_category(), cudaGetErrorString(error));
+      }
     }
   }
 
@@ -32,6 +35,15 @@ class GpuPeer final : public PeerMemory {
   bool opened_;
   cudaStream_t stream_;
 };
+
+bool is_of_this_gpu(const std::byte* memory) {
+  cudaPointerAttributes found{};
+  int current = -1;
+  const bool is_known =
+      cudaPointerGetAttributes(&found, memory) == cudaSuccess && cudaGetDevice(&current) == cudaSuccess;
+  cudaGetLastError();  // forgets an error
+  return is_known && found.device == current;
+}
 
 }  // namespace
 
@@ -54,6 +66,7 @@ std::unique_ptr<PeerMemory> open_peer(std::string_view name, cudaStream_t stream
   const std::optional<PeerAddress> at = address_of(name.substr(0, name.size() - sizeof handle));
   if (!at) return nullptr;
   if (at->is_of_this_process()) {
+    if (!is_of_this_gpu(at->memory)) return nullptr;
     return std::make_unique<GpuPeer>(const_cast<std::byte*>(at->memory), false, stream);
   }
   std::memcpy(&handle, of_handle.data(), sizeof handle);

@@ -1,4 +1,5 @@
-// How ranks of several hosts read parameters that lie with others: each asks, and the owners send.
+// How ranks that cannot read each other's memory read parameters that lie with others: each asks, and the
+// owners send.
 //
 // Ranks read what they like, in any order: a read is a round of all ranks, in which each says what it wants
 // and sends what others want. A rank that comes to another exchange (Ranks::swap) first takes part in rounds

@@ -46,12 +46,7 @@ void Home::read(int tensor, std::int64_t first, std::int64_t count, const Body& 
   const MemoryState::Tensor& t = memory_.tensors[static_cast<std::size_t>(tensor)];
   const kernels::RoleView& own = t.view[Role::kParameter];
   begin_reading();
-  for (int rank = 0; rank < ranks_.size() && is_mapped(memory_); ++rank) {
-    const std::int64_t owned = shares_.first(tensor, rank), from = std::max(first, owned);
-    const std::int64_t to = std::min(first + count, shares_.end(tensor, rank));
-    if (from < to) body(memory_.peers->view(rank, tensor, Role::kParameter), from - owned, from, to - from);
-  }
-  if (is_mapped(memory_)) return;
+  if (is_mapped(memory_)) return read_mapped(tensor, first, count, body);
   for (const std::int64_t end = first + count; first < end;) {
     const int bucket = buckets_.find(tensor, first);
     const Held& held = get(bucket);
@@ -64,6 +59,17 @@ void Home::read(int tensor, std::int64_t first, std::int64_t count, const Body& 
       body(part, first - p.first, first, to - first);
       first = to;
     }
+  }
+}
+
+void Home::read_mapped(int tensor, std::int64_t first, std::int64_t count, const Body& body) {
+  for (int rank = 0; rank < ranks_.size(); ++rank) {
+    const kernels::RoleView& part = memory_.peers->view(rank, tensor, Role::kParameter);
+    const std::int64_t owned = shares_.first(tensor, rank), from = std::max(first, owned);
+    const std::int64_t to = std::min(first + count, shares_.end(tensor, rank));
+    if (from >= to) continue;
+    body(part, from - owned, from, to - from);
+    if (rank != ranks_.rank()) ranks_.count_read(piece_bytes(part.codec, to - from));
   }
 }
 
@@ -163,11 +169,13 @@ void Home::fetch(int bucket, Held& to, const RankPlace& place) {
 void Home::read_rows(int tensor, std::int64_t width, const std::int32_t* rows, std::int64_t count,
                      float* out) {
   begin_reading();
-  for (int rank = 0; rank < ranks_.size() && is_mapped(memory_); ++rank) {
-    memory_.device.decode_rows(memory_.peers->view(rank, tensor, Role::kParameter), width, rows, count, out,
-                               shares_.first(tensor, rank));
+  if (is_mapped(memory_)) {
+    for (int rank = 0; rank < ranks_.size(); ++rank) {
+      memory_.device.decode_rows(memory_.peers->view(rank, tensor, Role::kParameter), width, rows, count, out,
+                                 shares_.first(tensor, rank));
+    }
+    return;
   }
-  if (is_mapped(memory_)) return;
   std::vector<std::int32_t> host(static_cast<std::size_t>(count));
   memory_.device.download(host.data(), rows, 4 * count);
   const std::int64_t most = std::max<std::int64_t>(1, kRowFloats / width);

@@ -60,6 +60,7 @@ class Home {
   void wait();
   void settle();
   void begin_reading();
+  void read_mapped(int tensor, std::int64_t first, std::int64_t count, const Body& body);
   void read_peer_rows(int table, std::int64_t width, Rows rows, float* out);
 
   const MemoryState& memory_;

@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <exception>
 #include <random>
-#include <stdexcept>
+#include <system_error>
 
 #include "lpmm/memory/device_memory.h"
 #include "lpmm/memory/memory_state.h"
@@ -30,8 +31,10 @@ std::vector<Place> places_of(const MemoryState& memory, Role role) {
   std::vector<Place> places;
   for (const MemoryState::Tensor& t : memory.tensors) {
     const kernels::RoleView& v = t.view[role];
-    places.push_back({v.codes - base, -1, v.elements});
-    if (v.steps != nullptr) places.back().steps = reinterpret_cast<const std::uint8_t*>(v.steps) - base;
+    Place& place = places.emplace_back();
+    if (v.codes == nullptr) continue;
+    place = {v.codes - base, -1, v.elements};
+    if (v.steps != nullptr) place.steps = reinterpret_cast<const std::uint8_t*>(v.steps) - base;
   }
   return places;
 }
@@ -42,14 +45,26 @@ std::vector<kernels::RoleView> views_at(const MemoryState& memory, Role role, co
   auto* const first = reinterpret_cast<std::uint8_t*>(const_cast<std::byte*>(base));  // it is read alone
   std::vector<kernels::RoleView> views;
   for (std::size_t i = 0; i < places.size(); ++i) {
-    kernels::RoleView v = memory.tensors[i].view[role];
+    kernels::RoleView& v = views.emplace_back(memory.tensors[i].view[role]);
+    if (v.codes == nullptr) continue;
     v.codes = first + places[i].codes;
     v.steps = places[i].steps < 0 ? nullptr : reinterpret_cast<std::uint16_t*>(first + places[i].steps);
     v.elements = places[i].elements;
-    views.push_back(v);
   }
   return views;
 }
+
+// Bytes at the beginning of a role's memory by which others see that they read that and nothing else.
+using Mark = std::array<std::uint32_t, 4>;
+std::int64_t marked_bytes(const MemoryState& memory, Role role) {
+  return std::min<std::int64_t>(sizeof(Mark), memory.pages[role].get_deleter().bytes);
+}
+
+// What a rank tells of a role. The name of the memory, which has so many bytes, and the places follow it.
+struct Told {
+  Mark mark;
+  std::int64_t marked = 0, name = 0;
+};
 
 // Takes the next `bytes` of what a rank told, or fewer.
 std::string_view take(std::string_view& told, std::size_t bytes) {
@@ -62,65 +77,77 @@ std::string_view take(std::string_view& told, std::size_t bytes) {
 
 std::unique_ptr<Peers> Peers::open(const MemoryState& memory) {
   Ranks& ranks = memory.ranks;
-  if (ranks.size() == 1 || !ranks.all_of_one_host()) return nullptr;
+  if (ranks.size() == 1 || !ranks.may_read()) return nullptr;
   std::unique_ptr<Peers> peers(new Peers(memory));
   const bool is_open = peers->open_all();
-  return ranks.any(!is_open) ? nullptr : std::move(peers);
+  const bool can_read = !ranks.any(!is_open);
+  for (const Role role : kRead)
+    memory.device.fill_with_zeros(memory.pages[role].get(), marked_bytes(memory, role));
+  ranks.let_read(can_read);
+  return can_read ? std::move(peers) : nullptr;
 }
 
-// A rank tells others its mark, and of it and of each role the name of the memory; of roles the places too.
+Peers::~Peers() {
+  if (!mapped_) return;
+  try {
+    memory_.device.synchronize();
+    peers_.clear();
+    if (std::uncaught_exceptions() == 0) memory_.ranks.meet_at(memory_.ranks.place());
+  } catch (const std::exception&) {  // another rank has ended
+  }
+}
+
+// A rank marks its memory, and tells the others of each role the mark, the name of the memory, and places.
 bool Peers::open_all() {
   PackedDevice& device = memory_.device;
-  std::array<std::uint32_t, 4> mark{};
-  std::generate(mark.begin(), mark.end(), std::random_device{});
-  mark_ = allocate(device, sizeof mark, "the mark of a rank", "a smaller model");
-  device.upload(mark_.get(), mark.data(), sizeof mark);
-  device.synchronize();
-  std::string told(reinterpret_cast<const char*>(mark.data()), sizeof mark);
-  const std::string name = device.peer_name(mark_.get());
-  told += name;
+  std::string told;
+  bool is_open = true;
   for (const Role role : kRead) {
-    told += device.peer_name(memory_.pages[role].get());
-    told += bytes_of(places_of(memory_, role));
+    Told of_role{{}, marked_bytes(memory_, role)};
+    std::generate(of_role.mark.begin(), of_role.mark.end(), std::random_device{});
+    device.upload(memory_.pages[role].get(), of_role.mark.data(), of_role.marked);
+    const std::string name = device.peer_name(memory_.pages[role].get());
+    of_role.name = std::ssize(name);
+    is_open = is_open && !name.empty();
+    told.append(reinterpret_cast<const char*>(&of_role), sizeof of_role);
+    told += name + bytes_of(places_of(memory_, role));
   }
+  device.synchronize();
   const std::vector<std::string> all = memory_.ranks.gather(told);
-  bool is_open = !name.empty();
   for (int rank = 0; rank < memory_.ranks.size(); ++rank) {
     Peer& peer = peers_.emplace_back();
-    if (rank == memory_.ranks.rank()) continue;
-    is_open = is_open && open_one(all[static_cast<std::size_t>(rank)], name, peer);
+    if (rank == memory_.ranks.rank() || !is_open) continue;
+    is_open = open_one(all[static_cast<std::size_t>(rank)], peer);
     mapped_ = is_open && peer.parameters->is_mapped();
   }
   return is_open;
 }
 
-bool Peers::open_one(const std::string& told, const std::string& own_name, Peer& peer) const {
+bool Peers::open_one(std::string_view told, Peer& peer) const {
   PackedDevice& device = memory_.device;
   const std::size_t places = memory_.tensors.size() * sizeof(Place);
-  std::array<std::uint32_t, 4> expected{}, found{};
-  if (told.size() != sizeof expected + own_name.size() + kRead.size() * (own_name.size() + places))
-    return false;
-  std::string_view left = told;
-  std::memcpy(expected.data(), take(left, sizeof expected).data(), sizeof expected);
-  const auto marked = device.open_peer(take(left, own_name.size()));
-  if (!marked) return false;
-  const DeviceMemory room = allocate(device, sizeof found, "the mark of a rank", "a smaller model");
-  try {
-    const PeerMemory::Part part{marked->address(), room.get(), sizeof found};
-    marked->read({&part, 1});
-  } catch (const std::runtime_error&) {
-    return false;
-  }
-  device.download(found.data(), room.get(), sizeof found);
-  if (found != expected) return false;
   for (const Role role : kRead) {
-    auto opened = device.open_peer(take(left, own_name.size()));
-    if (!opened) return false;
-    std::vector<Place> of_role(memory_.tensors.size());
-    std::memcpy(static_cast<void*>(of_role.data()), take(left, places).data(), places);
+    Told of_role;
+    if (told.size() < sizeof of_role) return false;
+    std::memcpy(&of_role, take(told, sizeof of_role).data(), sizeof of_role);
+    auto opened = device.open_peer(take(told, static_cast<std::size_t>(of_role.name)));
+    if (!opened || told.size() < places) return false;
+    Mark found{};
+    const DeviceMemory room = allocate(device, sizeof found, "the mark of a rank", "a smaller model");
+    try {
+      const PeerMemory::Part part{opened->address(), room.get(), of_role.marked};
+      opened->read({&part, 1});
+    } catch (const std::system_error&) {
+      return false;
+    }
+    device.download(found.data(), room.get(), sizeof found);
+    if (std::memcmp(found.data(), of_role.mark.data(), static_cast<std::size_t>(of_role.marked)) != 0)
+      return false;
+    std::vector<Place> of_tensors(memory_.tensors.size());
+    std::memcpy(static_cast<void*>(of_tensors.data()), take(told, places).data(), places);
     const bool is_parameter = role == Role::kParameter;
     (is_parameter ? peer.of_parameters : peer.of_accumulators) =
-        views_at(memory_, role, opened->address(), of_role);
+        views_at(memory_, role, opened->address(), of_tensors);
     (is_parameter ? peer.parameters : peer.accumulators) = std::move(opened);
   }
   return true;
@@ -140,26 +167,32 @@ void Peers::Reads::add(int rank, const kernels::RoleView& from, const kernels::R
   if (steps > 0) all_.push_back({rank, {reinterpret_cast<const std::byte*>(from.steps), to.steps, steps}});
 }
 
+std::int64_t Peers::Reads::bytes() const {
+  std::int64_t bytes = 0;
+  for (const Read& r : all_) bytes += r.part.bytes;
+  return bytes;
+}
+
 void Peers::read(const Reads& reads, const RankPlace& place) const {
-  std::vector<PeerMemory::Part> parts;
   for (int rank = 0; rank < memory_.ranks.size(); ++rank) {
-    parts.clear();
-    std::int64_t bytes = 0;
+    std::vector<PeerMemory::Part> parts;
     for (const Reads::Read& r : reads.all_) {
-      if (r.rank != rank) continue;
-      parts.push_back(r.part);
-      bytes += r.part.bytes;
+      if (r.rank == rank) parts.push_back(r.part);
     }
     if (parts.empty()) continue;
     try {
       // One memory of a rank reads as well as another: parts have addresses of their own.
       peers_[static_cast<std::size_t>(rank)].parameters->read(parts);
-    } catch (const std::runtime_error& e) {
-      memory_.ranks.meet_at(place);  // says who has ended
-      throw RunError(fmt::format("{}: {}", memory_.ranks.name_of(rank), e.what()));
+    } catch (const std::system_error& e) {
+      const bool has_ended = e.code() == std::errc::no_such_process || e.code() == std::errc::bad_address;
+      const std::string what = has_ended ? "has ended" : fmt::format("cannot be read ({})", e.what());
+      const std::string text =
+          fmt::format("{} {}, in step {} ({})", memory_.ranks.name_of(rank), what, place.step, place.phase);
+      if (has_ended) throw RankLost(text);
+      throw RunError(text);
     }
-    memory_.ranks.count_read(bytes);
   }
+  memory_.ranks.count_read(reads.bytes());
 }
 
 void Peers::meet() const {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/packed_device.h"
@@ -19,9 +19,13 @@ struct MemoryState;
 
 class Peers {
  public:
-  // All ranks call it when their roles are allocated. Null, on every rank, where ranks are of several hosts,
-  // were told to send, or where one of them cannot read another one's memory.
+  // All ranks call it when their roles are allocated and zero. Null, on every rank, where they may not read
+  // (Ranks::may_read) or one of them cannot, after which they may not.
   static std::unique_ptr<Peers> open(const MemoryState& memory);
+  // If no exception is under way, waits until no rank has this one's memory mapped.
+  ~Peers();
+  Peers(const Peers&) = delete;
+  Peers& operator=(const Peers&) = delete;
 
   // Returns true if the device's kernels reach what view() says. Else it is for read() alone.
   bool are_mapped() const { return mapped_; }
@@ -33,6 +37,7 @@ class Peers {
    public:
     // All of `from`, a part of a view of that rank, to memory of this device that is as long.
     void add(int rank, const kernels::RoleView& from, const kernels::RoleView& to);
+    std::int64_t bytes() const;
 
    private:
     friend class Peers;
@@ -54,10 +59,9 @@ class Peers {
   };
   explicit Peers(const MemoryState& memory) : memory_(memory) {}
   bool open_all();
-  bool open_one(const std::string& told, const std::string& expected, Peer& peer) const;
+  bool open_one(std::string_view told, Peer& peer) const;
 
   const MemoryState& memory_;
-  DeviceMemory mark_;  // that others know this memory by
   std::vector<Peer> peers_;
   bool mapped_ = false;
 };

@@ -140,10 +140,10 @@ void Slots::exchange(MemoryState& memory, std::size_t index) {
   }
 }
 
-// Where kernels reach the others' accumulators, these are read there.
+// Where kernels reach the others' accumulators, summing reads them.
 void Slots::read_versions(MemoryState& memory, std::size_t index) {
   const Shares::Round* own = round(ranks_.rank(), index);
-  if (own == nullptr || memory.peers->are_mapped()) return;
+  if (own == nullptr) return;
   const Layout of_slot = layout(memory, own, Role::kAccumulator);
   Peers::Reads reads;
   for (int slot = 0; slot < count_; ++slot) {
@@ -155,6 +155,7 @@ void Slots::read_versions(MemoryState& memory, std::size_t index) {
                 version(memory, index, i, slot, of_slot));
     }
   }
+  if (memory.peers->are_mapped()) return ranks_.count_read(reads.bytes());
   memory.peers->read(reads, ranks_.place());
 }
 
@@ -311,7 +312,7 @@ void Slots::read_parameters(MemoryState& memory) const {
     const MemoryState::Tensor& tensor = memory.tensors[static_cast<std::size_t>(t)];
     for (int rank = 0; rank < ranks_.size(); ++rank) {
       const std::int64_t first = shares_.first(t, rank), count = shares_.count(t, rank);
-      if (rank == ranks_.rank() || count == 0 || tensor.frozen || shares_.divides_parameter(t)) continue;
+      if (rank == ranks_.rank() || count == 0 || shares_.divides_parameter(t)) continue;
       reads.add(rank, part_of(memory.peers->view(rank, t, Role::kParameter), first, count),
                 part_of(tensor.view[Role::kParameter], first, count));
     }

@@ -1,5 +1,6 @@
-// The slots of a step, and the ranks that share them: accumulators are exchanged as they are stored, whoever
-// owns elements adds what the slots hold of them and updates them, and hands out their parameters.
+// The slots of a step, and the ranks that share them: whoever owns elements adds what the slots hold of them
+// and updates them; the others take their parameters. Accumulators and parameters are sent as they are
+// stored, or read where they lie (peers.h).
 #pragma once
 
 #include <cstddef>

@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <thread>
+#include <utility>
 
 #include "kernels/cpu.h"
 #include "kernels/cuda/emulated.h"
@@ -146,8 +147,8 @@ std::vector<Told> train_on(const SlotCase& c, int count, bool reads, MakeDevice*
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     threads.emplace_back([&, i] {
       try {
-        told[i].reads = reads;
         train(c, *make_device(), *ranks[i], told[i]);
+        told[i].reads = ranks[i]->may_read();
       } catch (const std::exception& e) {
         told[i].error = e.what();
       }
@@ -274,6 +275,33 @@ TEST(SlotRanks, RanksOnEmulatedGpusStoreWhatOneCpuDoes) {
       SCOPED_TRACE(fmt::format("{}, {}", c.name(), reads ? "read" : "sent"));
       expect_same(c, train_on(c, 2, reads, on_emulated), train_on(c, 1, true)[0]);
     }
+  }
+}
+
+// Devices whose memory others cannot name, or find something else at its name.
+class Unnamed final : public CpuDevice {
+ public:
+  Unnamed() : CpuDevice(1) {}
+  std::string peer_name(const std::byte* /*memory*/) override { return {}; }
+};
+class Misnamed final : public CpuDevice {
+ public:
+  Misnamed() : CpuDevice(1), other_(allocate(1 << 16)) {}
+  std::string peer_name(const std::byte* /*memory*/) override { return CpuDevice::peer_name(other_.get()); }
+
+ private:
+  DeviceMemory other_;
+};
+
+TEST(SlotRanks, RanksThatCannotReadSend) {
+  const SlotCase c = {.microbatches = 2, .slots = 2, .stage = 3};
+  const std::vector<Told> one = train_on(c, 1, true);
+  for (MakeDevice* make_device :
+       {+[]() -> std::unique_ptr<Device> { return std::make_unique<Unnamed>(); },
+        +[]() -> std::unique_ptr<Device> { return std::make_unique<Misnamed>(); }}) {
+    std::vector<Told> all = train_on(c, 2, true, make_device);
+    for (Told& told : all) EXPECT_FALSE(std::exchange(told.reads, false));
+    expect_same(c, all, one[0]);
   }
 }
 
