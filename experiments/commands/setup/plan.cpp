@@ -77,8 +77,7 @@ double sending_seconds(const Plan& plan, double bandwidth) {
 }
 
 // One of so many processes that share the run, which `plan` is of, beside a run of one.
-void print_rank(const Plan& one, const Plan& plan, const PlanArguments& o,
-                const RunConfig& config) {
+void print_rank(const Plan& one, const Plan& plan, const PlanArguments& o, const RunConfig& config) {
   const int ranks = o.ranks, slots = config.slots();
   fmt::print("\n{:<26} {:>10} {:>10}\n", fmt::format("one of {} ranks", ranks), "a rank", "alone");
   const auto states = [](const Ledger& ledger) {
