@@ -45,8 +45,15 @@ void check_room_for_code() {
   munmap(room, kCode);
 }
 
+// Each kernel has machine code of its own, some 50 kB. Experts and texts that grow make products of ever new
+// shapes, of which no more than this are kept.
+constexpr int kMostKept = 64;
+
 const dnnl::engine& engine() {
-  static const dnnl::engine e(dnnl::engine::kind::cpu, 0);
+  static const dnnl::engine e = [] {
+    dnnl::set_primitive_cache_capacity(kMostKept);
+    return dnnl::engine(dnnl::engine::kind::cpu, 0);
+  }();
   return e;
 }
 
@@ -218,11 +225,37 @@ bool has_bf16_instructions() {
   return (static_cast<unsigned>(dnnl_get_effective_cpu_isa()) & kNeeded) == kNeeded;
 }
 
+// The products of a thread; the one that was not used for longest makes room for another.
+class Products {
+ public:
+  Product& get(const Product::Shape& shape) {
+    auto found = kept_.find(shape);
+    if (found == kept_.end()) {
+      if (kept_.size() == kMostKept) {
+        kept_.erase(std::min_element(kept_.begin(), kept_.end(), [](const auto& a, const auto& b) {
+          return a.second.used < b.second.used;
+        }));
+      }
+      found = kept_.try_emplace(shape, shape).first;
+    }
+    found->second.used = ++uses_;
+    return found->second.product;
+  }
+
+ private:
+  struct Kept {
+    explicit Kept(const Product::Shape& shape) : product(shape) {}
+    Product product;
+    std::int64_t used = 0;
+  };
+  std::map<Product::Shape, Kept> kept_;
+  std::int64_t uses_ = 0;
+};
+
 void run_product(const MatrixArgs& g) {
-  thread_local std::map<Product::Shape, Product> products;
+  thread_local Products products;
   thread_local std::vector<std::byte> scratch;
-  const Product::Shape shape(g);
-  products.try_emplace(shape, shape).first->second.run(g.a, g.b, static_cast<float*>(g.c), scratch);
+  products.get(Product::Shape(g)).run(g.a, g.b, static_cast<float*>(g.c), scratch);
 }
 
 }  // namespace
