@@ -108,8 +108,9 @@ struct Values {
   Values() = default;
   Values(const float* first, std::size_t size) : data(first), count(static_cast<std::int64_t>(size)) {}
   template <class Floats>
-  requires std::convertible_to<const Floats&, std::span<const float>> Values(
-      const Floats& floats)  // NOLINT(google-explicit-constructor): a span, vector or array of them
+  requires std::convertible_to<const Floats&, std::span<const float>>
+  // NOLINTNEXTLINE(google-explicit-constructor): a span, vector or array of them
+  Values(const Floats& floats)
       : Values(std::span<const float>(floats).data(), std::span<const float>(floats).size()) {}
   static Values bf16(std::span<const std::uint16_t> halves) {
     Values values;

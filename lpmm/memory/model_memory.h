@@ -23,7 +23,7 @@
 namespace lpmm {
 
 class Ranks;
-Ranks& alone();
+Ranks& alone();  // NOLINT(readability-redundant-declaration): of lpmm/ranks/ranks.h, which few need
 
 struct TensorStats {
   RoleArray<kernels::ChangeStats> role;

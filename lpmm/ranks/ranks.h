@@ -115,7 +115,7 @@ class Ranks {
 };
 
 // The only one; threads may share it.
-Ranks& alone();
+Ranks& alone();  // NOLINT(readability-redundant-declaration): model_memory.h names it too
 
 // `count` ranks that are linked by pairs of sockets, in order: for threads of this process, or to be taken by
 // its children after a fork. Throws RunError where there are no sockets.
