@@ -84,7 +84,9 @@ std::unique_ptr<Peers> Peers::open(const MemoryState& memory) {
   for (const Role role : kRead)
     memory.device.fill_with_zeros(memory.pages[role].get(), marked_bytes(memory, role));
   ranks.let_read(can_read);
-  return can_read ? std::move(peers) : nullptr;
+  if (can_read) return peers;
+  peers->mapped_ = false;  // on each rank, so that none waits for another
+  return nullptr;
 }
 
 Peers::~Peers() {
@@ -131,7 +133,7 @@ bool Peers::open_one(std::string_view told, Peer& peer) const {
     if (told.size() < sizeof of_role) return false;
     std::memcpy(&of_role, take(told, sizeof of_role).data(), sizeof of_role);
     auto opened = device.open_peer(take(told, static_cast<std::size_t>(of_role.name)));
-    if (!opened || told.size() < places) return false;
+    if (!opened || told.size() < places || of_role.marked > std::int64_t{sizeof(Mark)}) return false;
     Mark found{};
     const DeviceMemory room = allocate(device, sizeof found, "the mark of a rank", "a smaller model");
     try {

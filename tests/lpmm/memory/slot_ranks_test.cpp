@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <limits>
 #include <map>
@@ -293,12 +294,26 @@ class Misnamed final : public CpuDevice {
   DeviceMemory other_;
 };
 
+// Of two, the first one does not reach the other's memory, which reaches its own.
+class OnceBlind final : public kernels::EmulatedCuda {
+ public:
+  OnceBlind() : EmulatedCuda(1), blind_(made_++ % 2 == 0) {}
+  std::unique_ptr<PeerMemory> open_peer(std::string_view name) override {
+    return blind_ ? nullptr : EmulatedCuda::open_peer(name);
+  }
+
+ private:
+  static inline std::atomic<int> made_ = 0;
+  bool blind_;
+};
+
 TEST(SlotRanks, RanksThatCannotReadSend) {
   const SlotCase c = {.microbatches = 2, .slots = 2, .stage = 3};
   const std::vector<Told> one = train_on(c, 1, true);
   for (MakeDevice* make_device :
        {+[]() -> std::unique_ptr<Device> { return std::make_unique<Unnamed>(); },
-        +[]() -> std::unique_ptr<Device> { return std::make_unique<Misnamed>(); }}) {
+        +[]() -> std::unique_ptr<Device> { return std::make_unique<Misnamed>(); },
+        +[]() -> std::unique_ptr<Device> { return std::make_unique<OnceBlind>(); }}) {
     std::vector<Told> all = train_on(c, 2, true, make_device);
     for (Told& told : all) EXPECT_FALSE(std::exchange(told.reads, false));
     expect_same(c, all, one[0]);
