@@ -152,6 +152,7 @@ TEST(RanksOfRuns, ReadWhatOthersHaveOrAreSentIt) {
       const std::string out = scratch / fmt::format("{}{}", stage, reads);
       EXPECT_EQ(train_on(2, config_of(fmt::format(kText, scratch / "text"), settings), out), 0);
       const Json of_ranks = read_log(out + "/log.jsonl").back().at("ranks");
+      if (reads && !of_ranks.at("reads")) GTEST_SKIP() << "the system forbids processes to read each other";
       sent.push_back(of_ranks.at("sent_bytes").at(1));
       read.push_back(of_ranks.at("read_bytes").at(1));
     }
