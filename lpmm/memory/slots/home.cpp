@@ -193,42 +193,48 @@ void Home::read_rows(int tensor, std::int64_t width, const std::int32_t* rows, s
   }
 }
 
-// Of each owner's part of a row, the blocks that it touches are read, and decoded from there.
+// Of each owner's part of a row, the blocks that it touches are read once, and decoded from there.
 void Home::read_peer_rows(int table, std::int64_t width, Rows rows, float* out) {
   struct Part {
-    std::size_t row = 0;
+    std::int32_t row = 0;
     int rank = 0;
     std::int64_t first = 0, count = 0, at = 0;  // elements of the owner's; byte
   };
   const Codec& codec = memory_.view(table, Role::kParameter).codec;
   const std::int64_t unit = std::max<std::int64_t>(kGroup, codec.block);
+  std::vector<std::int32_t> wanted(rows.begin(), rows.end());
+  std::sort(wanted.begin(), wanted.end());
+  wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
   std::vector<Part> parts;
   std::int64_t bytes = 0;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
+  for (const std::int32_t row : wanted) {
     for (int rank = 0; rank < ranks_.size(); ++rank) {
-      const std::int64_t row = rows[i] * width, owned = shares_.first(table, rank);
-      const std::int64_t from = std::max(row, owned), to = std::min(row + width, shares_.end(table, rank));
+      const std::int64_t owned = shares_.first(table, rank), from = std::max(row * width, owned);
+      const std::int64_t to = std::min(row * width + width, shares_.end(table, rank));
       if (from >= to) continue;
       const std::int64_t first = (from - owned) / unit * unit;
       const std::int64_t end = std::min((to - owned + unit - 1) / unit * unit, shares_.count(table, rank));
-      parts.push_back({i, rank, first, end - first, bytes});
+      parts.push_back({row, rank, first, end - first, bytes});
       bytes += piece_bytes(codec, end - first);
     }
   }
   const DeviceMemory room = allocate(memory_.device, bytes, "rows of a table", "a smaller model");
   Peers::Reads reads;
   for (const Part& p : parts) {
-    if (p.rank == ranks_.rank()) continue;
-    reads.add(p.rank, part_of(memory_.peers->view(p.rank, table, Role::kParameter), p.first, p.count),
-              piece_at(codec, room.get() + p.at, p.count));
+    const kernels::RoleView& all = memory_.peers->view(p.rank, table, Role::kParameter);
+    const kernels::RoleView from = part_of(all, p.first, p.count),
+                            to = piece_at(codec, room.get() + p.at, p.count);
+    if (p.rank != ranks_.rank()) reads.add(p.rank, from, to);
   }
   memory_.peers->read(reads, {ranks_.place().step, kPhase});
-  for (const Part& p : parts) {
-    const kernels::RoleView piece = p.rank == ranks_.rank()
-                                        ? part_of(memory_.view(table, Role::kParameter), p.first, p.count)
-                                        : piece_at(codec, room.get() + p.at, p.count);
-    memory_.device.decode_rows(piece, width, &rows[p.row], 1, out + static_cast<std::int64_t>(p.row) * width,
-                               shares_.first(table, p.rank) + p.first);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    for (const Part& p : std::ranges::equal_range(parts, rows[i], {}, &Part::row)) {
+      const kernels::RoleView piece = p.rank == ranks_.rank()
+                                          ? part_of(memory_.view(table, Role::kParameter), p.first, p.count)
+                                          : piece_at(codec, room.get() + p.at, p.count);
+      memory_.device.decode_rows(piece, width, &p.row, 1, out + static_cast<std::int64_t>(i) * width,
+                                 shares_.first(table, p.rank) + p.first);
+    }
   }
 }
 
