@@ -262,7 +262,7 @@ def main():
         per_element = way / ELEMENTS if way else None
         if way and stored < bytes_to_store(row):
             wrong.append(f"{row}: the way found stores {stored} bytes, not {bytes_to_store(row)}: it is another one")
-        print(f"{row:44} {registers:9} {stack:6} {per_element or float('nan'):24.1f}")
+        print(f"{row:44} {registers:9} {stack:6} {f'{per_element:.1f}' if per_element else '-':>24}")
         if stack or registers > most_registers(row):
             wrong.append(f"{row}: {registers} registers, {stack} bytes of stack")
         if per_element and per_element > LIMITS.get(row, float("inf")):
