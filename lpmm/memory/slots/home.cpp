@@ -228,12 +228,14 @@ void Home::read_peer_rows(int table, std::int64_t width, Rows rows, float* out) 
   }
   memory_.peers->read(reads, {ranks_.place().step, kPhase});
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    for (const Part& p : std::ranges::equal_range(parts, rows[i], {}, &Part::row)) {
-      const kernels::RoleView piece = p.rank == ranks_.rank()
-                                          ? part_of(memory_.view(table, Role::kParameter), p.first, p.count)
-                                          : piece_at(codec, room.get() + p.at, p.count);
-      memory_.device.decode_rows(piece, width, &p.row, 1, out + static_cast<std::int64_t>(i) * width,
-                                 shares_.first(table, p.rank) + p.first);
+    auto p = std::lower_bound(parts.begin(), parts.end(), rows[i],
+                              [](const Part& part, std::int32_t row) { return part.row < row; });
+    for (; p != parts.end() && p->row == rows[i]; ++p) {
+      const kernels::RoleView piece = p->rank == ranks_.rank()
+                                          ? part_of(memory_.view(table, Role::kParameter), p->first, p->count)
+                                          : piece_at(codec, room.get() + p->at, p->count);
+      memory_.device.decode_rows(piece, width, &p->row, 1, out + static_cast<std::int64_t>(i) * width,
+                                 shares_.first(table, p->rank) + p->first);
     }
   }
 }
