@@ -135,6 +135,8 @@ struct MemoryState {
     return {seed, static_cast<std::uint32_t>(tensor), step, stream};
   }
   bool divides_parameter(int tensor) const { return home && slots->shares().divides_parameter(tensor); }
+  // Returns true if the device's kernels read what other ranks hold, where it lies.
+  bool reaches_others() const { return peers && peers->are_mapped(); }
   // The element from which on a parameter lies here.
   std::int64_t parameter_first(int tensor) const {
     return divides_parameter(tensor) ? tensors[static_cast<std::size_t>(tensor)].own_first : 0;

@@ -12,18 +12,13 @@ namespace {
 
 constexpr const char* kPhase = "reading parameters";
 
-// Where kernels reach the others' parameters, nothing of these is kept.
-bool is_mapped(const MemoryState& memory) {
-  return memory.peers && memory.peers->are_mapped();
-}
-
 }  // namespace
 
 Home::Home(const MemoryState& memory, const Shares& shares, Buckets buckets)
     : memory_(memory), ranks_(memory.ranks), shares_(shares), buckets_(std::move(buckets)) {
   if (!memory.peers) asking_.emplace(memory, shares, buckets_);
   for (Held& held : held_) {
-    if (is_mapped(memory)) break;
+    if (memory.reaches_others()) break;  // nothing is kept
     held.bytes =
         allocate(memory.device, buckets_.most_bytes(), "parameters of other ranks", "ranks.stage = 1");
     if (!memory.device.is_host()) held.staged.resize(static_cast<std::size_t>(buckets_.most_bytes()));
@@ -46,7 +41,7 @@ void Home::read(int tensor, std::int64_t first, std::int64_t count, const Body& 
   const MemoryState::Tensor& t = memory_.tensors[static_cast<std::size_t>(tensor)];
   const kernels::RoleView& own = t.view[Role::kParameter];
   begin_reading();
-  if (is_mapped(memory_)) return read_mapped(tensor, first, count, body);
+  if (memory_.reaches_others()) return read_mapped(tensor, first, count, body);
   for (const std::int64_t end = first + count; first < end;) {
     const int bucket = buckets_.find(tensor, first);
     const Held& held = get(bucket);
@@ -169,7 +164,7 @@ void Home::fetch(int bucket, Held& to, const RankPlace& place) {
 void Home::read_rows(int tensor, std::int64_t width, const std::int32_t* rows, std::int64_t count,
                      float* out) {
   begin_reading();
-  if (is_mapped(memory_)) {
+  if (memory_.reaches_others()) {
     for (int rank = 0; rank < ranks_.size(); ++rank) {
       memory_.device.decode_rows(memory_.peers->view(rank, tensor, Role::kParameter), width, rows, count, out,
                                  shares_.first(tensor, rank));
@@ -200,7 +195,8 @@ void Home::read_peer_rows(int table, std::int64_t width, Rows rows, float* out) 
     int rank = 0;
     std::int64_t first = 0, count = 0, at = 0;  // elements of the owner's; byte
   };
-  const Codec& codec = memory_.view(table, Role::kParameter).codec;
+  const kernels::RoleView& own = memory_.view(table, Role::kParameter);
+  const Codec& codec = own.codec;
   const std::int64_t unit = std::max<std::int64_t>(kGroup, codec.block);
   std::vector<std::int32_t> wanted(rows.begin(), rows.end());
   std::sort(wanted.begin(), wanted.end());
@@ -221,10 +217,9 @@ void Home::read_peer_rows(int table, std::int64_t width, Rows rows, float* out) 
   const DeviceMemory room = allocate(memory_.device, bytes, "rows of a table", "a smaller model");
   Peers::Reads reads;
   for (const Part& p : parts) {
-    const kernels::RoleView& all = memory_.peers->view(p.rank, table, Role::kParameter);
-    const kernels::RoleView from = part_of(all, p.first, p.count),
-                            to = piece_at(codec, room.get() + p.at, p.count);
-    if (p.rank != ranks_.rank()) reads.add(p.rank, from, to);
+    if (p.rank == ranks_.rank()) continue;
+    reads.add(p.rank, part_of(memory_.peers->view(p.rank, table, Role::kParameter), p.first, p.count),
+              piece_at(codec, room.get() + p.at, p.count));
   }
   memory_.peers->read(reads, {ranks_.place().step, kPhase});
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -232,7 +227,7 @@ void Home::read_peer_rows(int table, std::int64_t width, Rows rows, float* out) 
                               [](const Part& part, std::int32_t row) { return part.row < row; });
     for (; p != parts.end() && p->row == rows[i]; ++p) {
       const kernels::RoleView piece = p->rank == ranks_.rank()
-                                          ? part_of(memory_.view(table, Role::kParameter), p->first, p->count)
+                                          ? part_of(own, p->first, p->count)
                                           : piece_at(codec, room.get() + p->at, p->count);
       memory_.device.decode_rows(piece, width, &p->row, 1, out + static_cast<std::int64_t>(i) * width,
                                  shares_.first(table, p->rank) + p->first);

@@ -169,12 +169,6 @@ void Peers::Reads::add(int rank, const kernels::RoleView& from, const kernels::R
   if (steps > 0) all_.push_back({rank, {reinterpret_cast<const std::byte*>(from.steps), to.steps, steps}});
 }
 
-std::int64_t Peers::Reads::bytes() const {
-  std::int64_t bytes = 0;
-  for (const Read& r : all_) bytes += r.part.bytes;
-  return bytes;
-}
-
 void Peers::read(const Reads& reads, const RankPlace& place) const {
   for (int rank = 0; rank < memory_.ranks.size(); ++rank) {
     std::vector<PeerMemory::Part> parts;
@@ -194,7 +188,7 @@ void Peers::read(const Reads& reads, const RankPlace& place) const {
       throw RunError(text);
     }
   }
-  memory_.ranks.count_read(reads.bytes());
+  for (const Reads::Read& r : reads.all_) memory_.ranks.count_read(r.part.bytes);
 }
 
 void Peers::meet() const {

@@ -37,7 +37,6 @@ class Peers {
    public:
     // All of `from`, a part of a view of that rank, to memory of this device that is as long.
     void add(int rank, const kernels::RoleView& from, const kernels::RoleView& to);
-    std::int64_t bytes() const;
 
    private:
     friend class Peers;

@@ -43,7 +43,6 @@ Slots::Slots(std::span<const TensorInfo> tensors, const Policy& policy, const Op
              int microbatches, const Sharding& sharding, PackedDevice& device, Ranks& ranks)
     : ranks_(ranks),
       shares_(tensors, policy, optimizer, sharding),
-      sharding_(sharding),
       count_(sharding.slots),
       own_(sharding.own_slots()),
       per_slot_(microbatches / count_),
@@ -54,17 +53,17 @@ Slots::Slots(std::span<const TensorInfo> tensors, const Policy& policy, const Op
 
 void Slots::allocate_exchange(const MemoryState& memory) {
   const auto n = static_cast<std::size_t>(ranks_.size());
-  if (n == 1 || (memory.peers && memory.peers->are_mapped())) return;
+  if (n == 1 || memory.reaches_others()) return;
   std::vector<TensorInfo> tensors;
   for (const MemoryState::Tensor& t : memory.tensors) tensors.push_back(t.info);
   out_.resize(n);
   in_.resize(n);
   if (clips(memory.optimizer) && !memory.peers) {
-    kept_.emplace(shares_, tensors, memory.policy, sharding_);
+    kept_.emplace(shares_, tensors, memory.policy, memory.sharding);
     kept_memory_ = allocate(memory.device, kept_->bytes(), "accumulators of other ranks", "a smaller model");
     return;
   }
-  staged_bytes_ = bytes_at_once(shares_, tensors, memory.policy, sharding_);
+  staged_bytes_ = bytes_at_once(shares_, tensors, memory.policy, memory.sharding);
   staged_ = allocate(memory.device, staged_bytes_ * static_cast<std::int64_t>(n), "the exchange of ranks",
                      "a smaller model");
 }
@@ -145,6 +144,7 @@ void Slots::read_versions(MemoryState& memory, std::size_t index) {
   const Shares::Round* own = round(ranks_.rank(), index);
   if (own == nullptr) return;
   const Layout of_slot = layout(memory, own, Role::kAccumulator);
+  if (memory.reaches_others()) return ranks_.count_read((count_ - own_) * of_slot.bytes);
   Peers::Reads reads;
   for (int slot = 0; slot < count_; ++slot) {
     const int rank = slot / own_;
@@ -155,7 +155,6 @@ void Slots::read_versions(MemoryState& memory, std::size_t index) {
                 version(memory, index, i, slot, of_slot));
     }
   }
-  if (memory.peers->are_mapped()) return ranks_.count_read(reads.bytes());
   memory.peers->read(reads, ranks_.place());
 }
 
@@ -189,7 +188,7 @@ kernels::RoleView Slots::version(const MemoryState& memory, std::size_t index, s
                                  const Layout& own) const {
   const Shares::Piece& p = round(ranks_.rank(), index)->pieces[piece];
   const int rank = slot / own_, of_rank = slot % own_;
-  const bool is_mapped = memory.peers && memory.peers->are_mapped();
+  const bool is_mapped = memory.reaches_others();
   const kernels::RoleView& first = is_mapped ? memory.peers->view(rank, p.tensor, Role::kAccumulator)
                                              : view_in(memory, p, Role::kAccumulator);
   if (is_mapped || rank == ranks_.rank()) return part_of(accumulator(first, of_rank), p.first, p.count);

@@ -72,7 +72,6 @@ class Slots {
 
   Ranks& ranks_;
   Shares shares_;
-  Sharding sharding_;
   int count_, own_, per_slot_;
   std::int64_t stride_ = 0;
   std::int64_t staged_bytes_ = 0;   // of each other rank
