@@ -122,9 +122,8 @@ int result_of(const std::vector<Child>& children, Slates& slates) {
     if (child.was_ended || !WIFSIGNALED(child.status)) continue;
     const int number = WTERMSIG(child.status);
     if (std::ranges::count(kStopSignals, number) > 0) throw Interrupted();  // before its guard
-    throw RunError(fmt::format("rank {} was killed by signal {}{}, in step {} ({})", i, number,
-                               number == SIGKILL ? " (out of memory?)" : "", slates[i].place.step,
-                               slates[i].place.phase));
+    throw RunError(fmt::format("rank {} was killed by signal {}{}, {}", i, number,
+                               number == SIGKILL ? " (out of memory?)" : "", to_string(slates[i].place)));
   }
   throw_first({&slates[0], children.size()});
   for (std::size_t i = 0; i < children.size(); ++i) {

@@ -117,7 +117,7 @@ class LinkedRanks final : public Ranks {
     return true;
   }
   [[noreturn]] static void lose(std::size_t peer, const std::string& what, const RankPlace& place) {
-    throw RankLost(fmt::format("rank {} {}, in step {} ({})", peer, what, place.step, place.phase));
+    throw RankLost(fmt::format("rank {} {}, {}", peer, what, to_string(place)));
   }
 
   std::vector<Socket> peers_;  // that of this rank is none
@@ -125,6 +125,10 @@ class LinkedRanks final : public Ranks {
 };
 
 }  // namespace
+
+std::string to_string(const RankPlace& place) {
+  return fmt::format("in step {} ({})", place.step, place.phase);
+}
 
 std::string Ranks::name_of(int rank) const {
   return fmt::format("rank {}", rank);

@@ -32,6 +32,9 @@ struct RankPlace {
   const char* phase = "start";
 };
 
+// "in step 3 (update)".
+std::string to_string(const RankPlace& place);
+
 // Where a rank runs: which one it is of those of its host, and how many of these have the processors that it
 // has.
 struct RankHost {

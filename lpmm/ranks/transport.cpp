@@ -276,7 +276,7 @@ void Transport::hear_of(std::size_t rank) {
 void Transport::lose(const std::string& why) {
   some_leave = true;
   if (!lost_.empty()) return;
-  lost_ = fmt::format("{}, in step {} ({})", why, place_.step, place_.phase);
+  lost_ = fmt::format("{}, {}", why, to_string(place_));
   lost_at_ = Clock::now();
 }
 

@@ -182,8 +182,7 @@ void Peers::read(const Reads& reads, const RankPlace& place) const {
     } catch (const std::system_error& e) {
       const bool has_ended = e.code() == std::errc::no_such_process || e.code() == std::errc::bad_address;
       const std::string what = has_ended ? "has ended" : fmt::format("cannot be read ({})", e.what());
-      const std::string text =
-          fmt::format("{} {}, in step {} ({})", memory_.ranks.name_of(rank), what, place.step, place.phase);
+      const std::string text = fmt::format("{} {}, {}", memory_.ranks.name_of(rank), what, to_string(place));
       if (has_ended) throw RankLost(text);
       throw RunError(text);
     }
