@@ -13,6 +13,12 @@ constexpr const char* kWhy = "this lpmm was built without CUDA; build it where n
 std::unique_ptr<Device> make_gpu(int, GpuOptions) {
   throw std::runtime_error(kWhy);
 }
+std::unique_ptr<PackedDevice> make_packed_gpu(int, GpuOptions) {
+  throw std::runtime_error(kWhy);
+}
+int use_gpu(int) {
+  throw std::runtime_error(kWhy);
+}
 bool gpu_is_there() {
   return false;
 }

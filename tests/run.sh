@@ -48,9 +48,10 @@ build_and_test() {
   passed=$((passed + counts[0])) failed=$((failed + counts[1])) skipped=$((skipped + counts[2]))
 }
 
-# The Python package against the libraries of the release build. In the venv that it makes, python3's own packages are seen.
+# The Python package against the libraries of the release build; its optimizers, where python3 has torch, once more with all
+# tensors on the emulated GPU. In the venv that it makes, python3's own packages are seen.
 test_python() {
-  local venv=$PWD/build/python-venv report=build/python/junit.xml counts
+  local venv=$PWD/build/python-venv tests targets=lpmm_python package report counts
   heading "python"
   if ! { [ -x "$venv/bin/pip" ] || python3 -m venv --system-site-packages "$venv"; } ||
     ! "$venv/bin/python" -m pip install -q --disable-pip-version-check nanobind numpy pytest; then
@@ -58,16 +59,21 @@ test_python() {
     skipped=$((skipped + 1))
     return
   fi
+  ! "$venv/bin/python" -c 'import torch' 2>/dev/null || targets="lpmm_python lpmm_python_emulated"
   { cmake --preset release -G Ninja -DLPMM_TESTS=ON -DCMAKE_UNITY_BUILD=ON -DCMAKE_CUDA_ARCHITECTURES=90 \
     -DLPMM_PYTHON=ON -DPython_EXECUTABLE="$venv/bin/python" >/dev/null &&
-    cmake --build build -j "$jobs" --target lpmm_python lpmm_python_reference -- --quiet; } ||
+    cmake --build build -j "$jobs" --target $targets lpmm_python_reference -- --quiet; } ||
     { fail "the Python module does not build; the first error above is the place"; return; }
-  PYTHONPATH=build/python PYTHONDONTWRITEBYTECODE=1 "$venv/bin/python" -m pytest -q -rs -p no:cacheprovider tests/python --junitxml "$report" ||
-    fail "tests of the Python package; one of them again: PYTHONPATH=build/python $venv/bin/python -m pytest tests/python -k NAME"
-  read -r -a counts < <(python3 -c 'import sys, xml.etree.ElementTree as e
+  for package in ${targets//lpmm_/}; do
+    tests=tests/python report=build/$package/junit.xml
+    [ "$package" = python ] || tests=$(ls tests/python/{equal,numpy,torch}_test.py)
+    PYTHONPATH=build/$package PYTHONDONTWRITEBYTECODE=1 "$venv/bin/python" -m pytest -q -rs -p no:cacheprovider $tests --junitxml "$report" ||
+      fail "tests of the Python package; one of them again: PYTHONPATH=build/$package $venv/bin/python -m pytest tests/python -k NAME"
+    read -r -a counts < <(python3 -c 'import sys, xml.etree.ElementTree as e
 s = e.parse(sys.argv[1]).getroot()[0]; n = [int(s.get(k)) for k in ("tests", "failures", "errors", "skipped")]
 print(n[0] - sum(n[1:]), n[3])' "$report")
-  passed=$((passed + ${counts[0]:-0})) skipped=$((skipped + ${counts[1]:-0}))
+    passed=$((passed + ${counts[0]:-0})) skipped=$((skipped + ${counts[1]:-0}))
+  done
 }
 
 heading "packages"

@@ -6,7 +6,7 @@ usage: tests/sass.py [--build build] [--tools FOLDER] [--arch 90]
 Reads the PTX and the machine code that the build keeps of the kernels of packed memory (BUILD/kernels/kept), and
 prints a row per fast kernel: registers, bytes of stack, which is where registers spill, and instructions per element
 where cuobjdump and nvdisasm are found (on PATH, beside nvcc, or in --tools). Fails where a kernel has a stack, more
-registers than it should (128; 168 where two states or an error wait for their steps), or more instructions per
+registers than it should (128; 168 where two states, an error or fp32 weights wait for steps), or more instructions per
 element than the limits below. Without such a build it says so, looks at sources alone, and exits with 0.
 
 Counted is the longest way through the kernel from entry to exit, of those that store most bytes, which is what all
@@ -39,8 +39,10 @@ SOURCES = ["fused", "fused_fold", "packed"]  # in kernels/cuda/packed
 # Files that name an atomic operation, on integers, or a fused multiply-add, and how often at most.
 ATOMICS = {"kernels/cuda/compute/quantiles.cu": 1, "kernels/cuda/launch.h": 1, "kernels/cuda/packed/update_body.h": 1}
 NAMED = {"kernels/formats/codec.h": 1, "kernels/cuda/packed/exact.h": 4, "kernels/cuda/packed/fused_fold.h": 1}
-# The presets with loops in kernels/formats/presets.h, in their order.
-SETS = ["fp32", "states8", "lpmm", "lpmm-compact", "lpmm-min", "lpmm-nano", "nano in momentum"]
+# The sets of kernels/cpu/packed/fused.h: the presets with loops, and those that pack weights with fp32 of a framework, and with
+# sums of gradients in fp32.
+PACKED = ["lpmm", "lpmm-compact", "lpmm-min", "lpmm-nano"]
+SETS = ["fp32", "states8", *PACKED, "nano in momentum", *(f"{p} {what}" for what in ("fp32 weights", "fp32 sums") for p in PACKED)]
 # The bits of parameter, momentum, variance; longer names first.
 BITS = {"lpmm-compact": (8, 8, 8), "lpmm-min": (8, 4, 4), "lpmm-nano": (7, 4, 2), "lpmm": (12, 8, 8),
         "nano in momentum": (7, 5, 0)}
@@ -90,7 +92,8 @@ def title(symbol):
 
 def most_registers(row):
     """That a kernel should have; more where two states, or an error and one, wait for their steps."""
-    return 168 if has_states(row) == (1, 1) and ("feedback" in row or "nano" in row) else 128
+    more = ("feedback", "nano", "fp32") if has_states(row) == (1, 1) else ("fp32 weights",)
+    return 168 if any(word in row for word in more) else 128
 
 
 def has_states(row):
@@ -108,6 +111,7 @@ def bytes_to_store(row):
     if row.startswith("fold"):
         return ELEMENTS // 8 * int(re.search(r"(\d+) bits", row).group(1))
     parameter, momentum, variance = next(bits for name, bits in BITS.items() if f" {name}" in row)
+    parameter = 32 if "fp32 weights" in row else parameter
     has_momentum, has_variance = has_states(row)
     if row.startswith("adagrad"):
         variance = max(variance, 4)  # it is a sum

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Measures the Python package beside other optimizers: the step, and the memory of a training step of GPT-2.
 
-usage: PYTHONPATH=build/python python3 experiments/bench/python.py step [--threads 2] [--rounds 5] [--bf16]
-       PYTHONPATH=build/python python3 experiments/bench/python.py memory
+usage: PYTHONPATH=build/python python3 experiments/bench/python.py step [--threads 2] [--rounds 5] [--bf16] [--device cuda]
+       PYTHONPATH=build/python python3 experiments/bench/python.py memory [--device cuda]
        PYTHONPATH=build/python LPMM_DATA=FOLDER python3 experiments/bench/python.py losses
 `step` updates tensors of GPT-2 124M's shapes, whose gradients are there, by each optimizer in turn, in one process; its
 table has medians, and quotients within a round. bitsandbytes takes part where it is installed. `memory` (it needs transformers)
 trains GPT-2 124M for three steps, batch 1 x 256, in a process for each level, and prints the peak of resident memory above
 what imports take, and the time of a forward, backward and step; once more with tensors of a megabyte outside of the heap,
-whose gaps glibc before 2.38 does not fill again (its memalign, which torch calls, wants more than a freed block has). `losses` trains a two-layer GPT-2 on the bytes of
+whose gaps glibc before 2.38 does not fill again (its memalign, which torch calls, wants more than a freed block has); on a GPU
+the peak is that of torch's allocator. `losses` trains a two-layer GPT-2 on the bytes of
 tinyshakespeare for 200 steps, clipped to norm 1, at each level, with the batches and the start that torch gets; then it adds
 the gradients of 16 microbatches and compares their norm.
 """
@@ -52,38 +53,43 @@ def measure_step(options):
     torch.manual_seed(0)
     all_of_them = []
     for name, make in candidates():
-        parameters = [torch.nn.Parameter(torch.randn(s).mul_(0.02).to(dtype)) for s in shapes()]
+        parameters = [torch.nn.Parameter(torch.randn(s).mul_(0.02).to(options.device, dtype)) for s in shapes()]
         all_of_them.append((name, parameters, make(parameters), []))
-    gradients = [torch.randn(s).mul_(1e-3).to(dtype) for s in shapes()]
+    gradients = [torch.randn(s).mul_(1e-3).to(options.device, dtype) for s in shapes()]
+    wait = torch.cuda.synchronize if options.device == "cuda" else lambda: None
     for r in range(options.rounds + 2):  # the first two make states and warm up
         for _, parameters, optimizer, times in all_of_them:
             for p, g in zip(parameters, gradients):
                 p.grad = g
+            wait()
             begin = time.perf_counter()
             optimizer.step()
+            wait()
             if r > 1:
                 times.append(time.perf_counter() - begin)
     elements = sum(g.numel() for g in gradients)
-    print(f"{elements:,} {dtype} parameters, {options.threads} threads, {options.rounds} rounds\n")
+    print(f"{elements:,} {dtype} parameters on {options.device}, {options.threads} threads, {options.rounds} rounds\n")
     print("| optimizer | ms | × torch | states, bits |\n|---|---:|---:|---:|")
     first = all_of_them[0][3]
     for name, _, optimizer, times in all_of_them:
         quotient = statistics.median(a / b for a, b in zip(times, first))
-        print(f"| `{name}` | {1000 * statistics.median(times):.0f} | {quotient:.2f} | {state_bits(optimizer, elements):.1f} |")
+        print(f"| `{name}` | {1000 * statistics.median(times):.4g} | {quotient:.2f} | {state_bits(optimizer, elements):.1f} |")
 
 
-def peak():
+def peak(device):
+    if device == "cuda":
+        return torch.cuda.max_memory_allocated() / 1e6
     with open("/proc/self/status", encoding="ascii") as status:
         return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 1024
 
 
-def train_gpt2(level, preset):
+def train_gpt2(level, preset, device):
     import transformers
     torch.manual_seed(0)
     torch.set_num_threads(2)
     kind, _ = transformers.GPT2LMHeadModel, lpmm.AdamW  # both packages import these where they are asked for
-    imports = peak()
-    model = kind(transformers.GPT2Config(use_cache=False))
+    imports = peak(device)
+    model = kind(transformers.GPT2Config(use_cache=False)).to(device)
     model.train(False)  # no dropout: losses can be compared
     if level == 0:
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
@@ -93,9 +99,12 @@ def train_gpt2(level, preset):
         optimizer.fold_gradients()
     if level == 3:
         lpmm.pack(model, optimizer)
-    ids = torch.randint(0, 50257, (1, 256))
-    with open("/proc/self/clear_refs", "w", encoding="ascii") as peaks:
-        peaks.write("5")
+    ids = torch.randint(0, 50257, (1, 256), device=device)
+    if device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    else:
+        with open("/proc/self/clear_refs", "w", encoding="ascii") as peaks:
+            peaks.write("5")
     times, losses = [], []
     for _ in range(4):
         begin = time.perf_counter()
@@ -104,18 +113,18 @@ def train_gpt2(level, preset):
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
+        losses.append(f"{loss.item():.3f}")  # waits for a GPU
         times.append(time.perf_counter() - begin)
-        losses.append(f"{loss.item():.3f}")
     name = "torch fused" if level == 0 else f"level {level}, `{preset}`"
-    print(f"| {name} | {peak():.0f} | {peak() - imports:.0f} | {min(times[1:]):.2f} | {' '.join(losses)} |", flush=True)
+    print(f"| {name} | {peak(device):.0f} | {peak(device) - imports:.0f} | {min(times[1:]):.3g} | {' '.join(losses)} |", flush=True)
 
 
-def measure_memory():
-    for heap in ({}, {"MALLOC_MMAP_THRESHOLD_": str(1 << 20)}):
+def measure_memory(device):
+    for heap in ({}, {"MALLOC_MMAP_THRESHOLD_": str(1 << 20)})[:1 if device == "cuda" else 2]:
         print(f"\n{' '.join(map('='.join, heap.items())) or 'as the C library has it'}:\n")
         print("| | peak, MB | less imports | step, s | losses |\n|---|---:|---:|---:|---|", flush=True)
         for level, preset in ((0, ""), (1, "lpmm-min"), (2, "lpmm-min"), (3, "lpmm-min"), (3, "lpmm-nano")):
-            subprocess.run([sys.executable, "-W", "ignore", __file__, "one", str(level), preset], check=True, env=os.environ | heap)
+            subprocess.run([sys.executable, "-W", "ignore", __file__, "one", str(level), preset, device], check=True, env=os.environ | heap)
 
 
 def small_gpt2(level, preset):
@@ -162,14 +171,15 @@ def measure_losses():
 
 def main():
     if sys.argv[1:2] == ["one"]:
-        return train_gpt2(int(sys.argv[2]), sys.argv[3])
+        return train_gpt2(int(sys.argv[2]), *sys.argv[3:])
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["step", "memory", "losses"])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--bf16", action="store_true")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="of step and memory")
     options = parser.parse_args()
-    return {"step": lambda: measure_step(options), "memory": measure_memory, "losses": measure_losses}[options.what]()
+    return {"step": lambda: measure_step(options), "memory": lambda: measure_memory(options.device), "losses": measure_losses}[options.what]()
 
 
 if __name__ == "__main__":

@@ -37,12 +37,17 @@ kernel_shares() {
   "${profiler[@]}" "$lpmm" train "$@" --set train.steps=2 --out "$run" --quiet >"$run.csv" || return
   if [ "$mode" = run ]; then awk -f experiments/gpu/kernel_shares.awk "$run.csv"; else echo '{"left_out": "no GPU"}'; fi
 }
-export -f beside_plan kernel_shares most_used memory_used planned_bytes
+# printed COMMAND...: its lines as a JSON object.
+printed() {
+  "$@" | python3 -c 'import json, sys; print(json.dumps({"printed": sys.stdin.read().splitlines()}))'
+}
+export -f printed beside_plan kernel_shares most_used memory_used planned_bytes
 # llama MODEL SEQUENCES ARGUMENT...: sets `run` to steps of so many sequences of 1,024 tokens of sources.
 llama() {
   run=(experiments/configs/llama2_7b.toml --device "$device" --set model.name="$1" --set train.batch="$2" --set data.length=1024
     --set data.path="$logs/text" --set data.validation_share=0.001 "${@:3}" "${small[@]}")
   [ $mode = dry ] || text_of_sources >"$logs/text"
+  [ $mode != rehearse ] || truncate -s 400000 "$logs/text"
 }
 
 # losses: of the entry's run, step by step as its log has them.
@@ -104,6 +109,27 @@ small_card() {
   losses
   once 200 speed beside_plan "${run[@]}"
 }
+# python_package: its module with CUDA, its bytes beside the CPU's, and its step and memory beside torch's, where python3 has
+# torch for this GPU, and nanobind.
+python_package() {
+  local with=$work/python_module package part
+  if [ $mode = run ] && ! python3 -c 'import torch, nanobind, pytest; torch.zeros(1, device="cuda")' 2>/dev/null; then
+    missing='python3 has no torch for this GPU, no nanobind or no pytest'
+    return
+  fi
+  if [ $mode = rehearse ]; then
+    put left_out '"no GPU"'
+    return
+  fi
+  package=(env PYTHONPATH="$with/python" LPMM_BUILD="$with" LPMM_DEVICE=cuda python3)
+  once 300 build printed bash -c 'cmake -S . -B "$1" -DCMAKE_BUILD_TYPE=Release -DLPMM_PACKED_ONLY=ON -DLPMM_PYTHON=ON \
+    -DLPMM_TESTS=ON -DCMAKE_UNITY_BUILD=ON -DLPMM_DEPS_DIR="${LPMM_DEPS_DIR:-}" -DPython_EXECUTABLE="$(command -v python3)" &&
+    cmake --build "$1" -j "$(nproc)" --target lpmm_python lpmm_python_reference' _ "$with"
+  once 200 same_bytes printed "${package[@]}" -m pytest -q tests/python/equal_test.py
+  for part in step "step --bf16" memory; do
+    once 120 "${part/ --/_}" printed "${package[@]}" experiments/bench/python.py $part --device cuda
+  done
+}
 # rules PRESET: the update of every rule, 2^30 weights.
 rules() {
   local rule
@@ -141,6 +167,7 @@ entry text_fp32_1 6 "$texts" 'what fp32 loses per token: packed runs are compare
 entry text_lpmm-min_1 6 "$texts" 'does lpmm-min end at most 0.02 nats above fp32?' text lpmm-min 1
 entry text_lpmm-nano_1 6 "$texts" 'does lpmm-nano end at most 0.04 nats above fp32?' text lpmm-nano 1
 entry text_lpmm_1 6 "$texts" 'does lpmm end at most 0.01 nats above fp32?' text lpmm 1
+entry python 8 'lpmm/python' 'does the package store on a GPU what it stores on a CPU, at 1.5 times the speed of torch fused?' python_package
 entry rules_lpmm-min 4 "$updates" 'how many weights per second does each of the 14 rules update?' rules lpmm-min
 entry rules_fp32 4 "$updates" 'which rule is slower packed than in fp32?' rules fp32
 for seed in 2 3; do

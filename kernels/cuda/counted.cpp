@@ -7,7 +7,7 @@
 namespace lpmm::kernels {
 namespace {
 
-DeviceMemory room_of(CpuDevice& host, std::int64_t bytes) {
+DeviceMemory room_of(PackedDevice& host, std::int64_t bytes) {
   if (bytes == 0) return {};
   DeviceMemory memory = host.allocate(bytes);
   if (memory == nullptr) throw std::bad_alloc();
@@ -17,10 +17,10 @@ DeviceMemory room_of(CpuDevice& host, std::int64_t bytes) {
 // A part of a role of a tensor on the host; what is not of it is never touched.
 class HostRole {
  public:
-  HostRole(Device& device, CpuDevice& host, const RoleView& role, std::int64_t first, std::int64_t end)
+  HostRole(PackedDevice& device, const RoleView& role, std::int64_t first, std::int64_t end)
       : device_(device), role_(role), there_(role) {
-    codes_ = room_of(host, code_bytes(role.codec.format, role.elements));
-    steps_ = room_of(host, step_bytes(role.codec, role.elements));
+    codes_ = room_of(device.host(), code_bytes(role.codec.format, role.elements));
+    steps_ = room_of(device.host(), step_bytes(role.codec, role.elements));
     there_.codes = reinterpret_cast<std::uint8_t*>(codes_.get());
     there_.steps = reinterpret_cast<std::uint16_t*>(steps_.get());
     first_code_ = code_bytes(role.codec.format, first);
@@ -41,7 +41,7 @@ class HostRole {
   }
 
  private:
-  Device& device_;
+  PackedDevice& device_;
   RoleView role_, there_;
   DeviceMemory codes_, steps_;
   std::int64_t first_code_, first_step_, code_bytes_, step_bytes_;
@@ -49,29 +49,28 @@ class HostRole {
 
 }  // namespace
 
-void fold_counted(Device& device, CpuDevice& host, const Fold& fold) {
-  HostRole role(device, host, fold.accumulator, fold.first, fold.first + fold.gradient.count);
-  const DeviceMemory values = room_of(host, fold.gradient.bytes());
+void fold_counted(PackedDevice& device, const Fold& fold) {
+  HostRole role(device, fold.accumulator, fold.first, fold.first + fold.gradient.count);
+  const DeviceMemory values = room_of(device.host(), fold.gradient.bytes());
   device.download(values.get(), fold.gradient.data, fold.gradient.bytes());
   Fold there = fold;
   there.accumulator = role.view();
   there.gradient.data = values.get();
-  host.fold({&there, 1});
+  device.host().fold({&there, 1});
   role.put_back();
 }
 
-void update_counted(Device& device, CpuDevice& host, const TensorUpdate& tensor,
-                    const std::function<void()>& look) {
+void update_counted(PackedDevice& device, const TensorUpdate& tensor, const std::function<void()>& look) {
   std::list<HostRole> roles;
   TensorUpdate there = tensor;
   there.watched = nullptr;
   for (const Role r : kEveryRole) {
     const RoleView& role = tensor.args.roles[r];
     if (role.codes == nullptr) continue;
-    there.args.roles[r] = roles.emplace_back(device, host, role, 0, role.elements).view();
+    there.args.roles[r] = roles.emplace_back(device, role, 0, role.elements).view();
   }
   look();
-  host.update({&there, 1});
+  device.host().update({&there, 1});
   for (HostRole& role : roles) role.put_back();
 }
 

@@ -1,17 +1,16 @@
-// Folds and updates whose changes are counted, for devices that count none: the CPU does them on copies of
+// Folds and updates whose changes are counted, for devices that count none: the host does them on copies of
 // what they touch, with the same bytes and counts. A few steps of a run are measured so.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 
-#include "kernels/cpu.h"
+#include "kernels/packed_device.h"
 
 namespace lpmm::kernels {
 
-void fold_counted(Device& device, CpuDevice& host, const Fold& fold);
+void fold_counted(PackedDevice& device, const Fold& fold);
 // look() looks at what is to be updated, of which it may move variances of rows on.
-void update_counted(Device& device, CpuDevice& host, const TensorUpdate& tensor,
-                    const std::function<void()>& look);
+void update_counted(PackedDevice& device, const TensorUpdate& tensor, const std::function<void()>& look);
 
 }  // namespace lpmm::kernels

@@ -40,7 +40,7 @@ namespace {
 // Memory of another device of this process.
 class EmulatedPeer final : public PeerMemory {
  public:
-  EmulatedPeer(EmulatedCuda& device, const std::byte* memory) : device_(device), memory_(memory) {}
+  EmulatedPeer(PackedDevice& device, const std::byte* memory) : device_(device), memory_(memory) {}
   const std::byte* address() const override { return memory_; }
   bool is_mapped() const override { return true; }
   void read(std::span<const Part> parts) const override {
@@ -48,50 +48,64 @@ class EmulatedPeer final : public PeerMemory {
   }
 
  private:
-  EmulatedCuda& device_;
+  PackedDevice& device_;
   const std::byte* memory_;
 };
 
 }  // namespace
 
-DeviceMemory EmulatedCuda::allocate(std::int64_t bytes) {
-  std::byte* memory = guards_ ? cuda_emulated::allocate_guarded(bytes) : host_.allocate(bytes).release();
+template <class Base>
+DeviceMemory Emulated<Base>::allocate(std::int64_t bytes) {
+  std::byte* memory =
+      guards_ ? cuda_emulated::allocate_guarded(bytes) : this->host_.allocate(bytes).release();
   return {memory, {this, bytes}};
 }
-DeviceMemory EmulatedCuda::allocate_shared(std::int64_t bytes) {
-  return host_.allocate(bytes);
+template <class Base>
+DeviceMemory Emulated<Base>::allocate_shared(std::int64_t bytes) {
+  return this->host_.allocate(bytes);
 }
-void EmulatedCuda::release(std::byte* memory, std::int64_t bytes) noexcept {
+template <class Base>
+void Emulated<Base>::release(std::byte* memory, std::int64_t bytes) noexcept {
   if (guards_) return cuda_emulated::release_guarded(memory);
-  const DeviceMemory as_the_hosts(memory, {&host_, bytes});
+  const DeviceMemory as_the_hosts(memory, {&this->host_, bytes});
 }
-void EmulatedCuda::upload(void* to, const void* from, std::int64_t bytes) {
+template <class Base>
+void Emulated<Base>::upload(void* to, const void* from, std::int64_t bytes) {
   copy(to, from, bytes);
 }
-void EmulatedCuda::download(void* to, const void* from, std::int64_t bytes) {
+template <class Base>
+void Emulated<Base>::download(void* to, const void* from, std::int64_t bytes) {
   copy(to, from, bytes);
 }
-void EmulatedCuda::copy(void* to, const void* from, std::int64_t bytes) {
+template <class Base>
+void Emulated<Base>::copy(void* to, const void* from, std::int64_t bytes) {
   const Unguarded now;
-  host_.copy(to, from, bytes);
+  this->host_.copy(to, from, bytes);
 }
-void EmulatedCuda::fill_with_zeros(void* to, std::int64_t bytes) {
+template <class Base>
+void Emulated<Base>::fill_with_zeros(void* to, std::int64_t bytes) {
   const Unguarded now;
-  host_.fill_with_zeros(to, bytes);
+  this->host_.fill_with_zeros(to, bytes);
 }
-std::unique_ptr<PeerMemory> EmulatedCuda::open_peer(std::string_view name) {
+template <class Base>
+std::unique_ptr<PeerMemory> Emulated<Base>::open_peer(std::string_view name) {
   const std::optional<PeerAddress> at = address_of(name);
   if (!at || !at->is_of_this_process()) return nullptr;
   return std::make_unique<EmulatedPeer>(*this, at->memory);
 }
 
-void EmulatedCuda::matmul(const MatrixArgs& args, void* scratch) {
+template <class Base>
+void Emulated<Base>::matmul(const MatrixArgs& args, void* scratch) {
   const Unguarded now;
-  host_.matmul(args, scratch);
+  this->host_.matmul(args, scratch);
 }
-std::int64_t EmulatedCuda::matmul_scratch_bytes(const MatrixArgs& args) const {
-  return host_.matmul_scratch_bytes(args);
+template <class Base>
+std::int64_t Emulated<Base>::matmul_scratch_bytes(const MatrixArgs& args) const {
+  return this->host_.matmul_scratch_bytes(args);
 }
+
+template class Emulated<cuda_emulated::CudaDevice>;
+template class Emulated<cuda_emulated::CudaPackedDevice>;
 
 }  // namespace lpmm::kernels
 

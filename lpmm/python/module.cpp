@@ -7,20 +7,18 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
-#include <pthread.h>
 
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <new>
 
-#include "kernels/cpu_packed.h"
 #include "kernels/orthogonal.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
 #include "lpmm/memory/memory_state.h"
+#include "lpmm/python/places.h"
 #include "lpmm/version.h"
 
 namespace nb = nanobind;
@@ -28,61 +26,21 @@ namespace nb = nanobind;
 namespace lpmm {
 namespace {
 
-using Address = std::uintptr_t;
-
-// ---- the device ----------------------------------------------------------------------------------------------------
-// Calls keep the one they began with, while another number of threads makes a new one.
-std::mutex device_lock;
-std::shared_ptr<CpuPackedDevice> shared_device;
-int device_threads = 0;
-
-// Threads do not outlive a fork: the child leaves the device where it is, and makes its own.
-void survive_forks() {
-  pthread_atfork([] { device_lock.lock(); }, [] { device_lock.unlock(); },
-                 [] {
-                   new (&shared_device) std::shared_ptr<CpuPackedDevice>();
-                   device_lock.unlock();
-                 });
-}
-
-std::shared_ptr<CpuPackedDevice> device() {
-  const std::lock_guard lock(device_lock);
-  if (shared_device == nullptr) shared_device = std::make_shared<CpuPackedDevice>(device_threads);
-  return shared_device;
-}
-
-void set_threads(int threads) {
-  if (threads < 0)
-    throw UsageError("threads is " + std::to_string(threads) + ", but must be 0 (all processors) or more");
-  std::shared_ptr<CpuPackedDevice> old;  // ends after the lock
-  const std::lock_guard lock(device_lock);
-  if (threads == device_threads) return;
-  device_threads = threads;
-  old.swap(shared_device);
-}
-
-// Small tensors: a thread each, as waking threads takes longer than their work. One thread's device has no
-// state.
-constexpr std::int64_t kSmall = 65536;
-CpuPackedDevice& one_thread() {
-  static CpuPackedDevice device(1);
-  return device;
-}
-
-// body(device, i) for each of so many items: the small ones side by side, each of the others by all threads.
+// body(device, i) for each of so many items: on the host the small ones side by side, each of the others by
+// all threads.
 template <class IsSmall, class Body>
-void for_each_tensor(std::int64_t items, const IsSmall& is_small, const Body& body) {
-  const auto all = device();
+void for_each_tensor(PackedDevice& on, std::int64_t items, const IsSmall& is_small, const Body& body) {
   std::vector<std::int64_t> small;
   for (std::int64_t i = 0; i < items; ++i) {
-    if (is_small(i)) {
+    if (on.is_host() && is_small(i)) {
       small.push_back(i);
     } else {
-      body(static_cast<PackedDevice&>(*all), i);
+      body(on, i);
     }
   }
-  all->host_pool().for_each(std::ssize(small), [&](std::int64_t i, int) {
-    body(static_cast<PackedDevice&>(one_thread()), small[static_cast<std::size_t>(i)]);
+  if (small.empty()) return;
+  on.host_pool().for_each(std::ssize(small), [&](std::int64_t i, int) {
+    body(one_thread(), small[static_cast<std::size_t>(i)]);
   });
 }
 
@@ -207,18 +165,21 @@ kernels::RoleView view_of(const Plan& plan, const RoleMemory& memory) {
 }
 
 // Sums of squares of the gradients of a step; NaN and infinity where one is not finite.
-std::vector<double> square_sums(const std::vector<std::pair<const Plan*, RoleMemory>>& gradients) {
+std::vector<double> square_sums(const Place& place,
+                                const std::vector<std::pair<const Plan*, RoleMemory>>& gradients) {
   std::vector<kernels::RoleView> views;
   for (const auto& [plan, memory] : gradients) views.push_back(view_of(*plan, memory));
-  std::vector<double> sums(views.size());
   const nb::gil_scoped_release release;
+  const DeviceAt on(place);
+  Results<double> sums(*on, views.size());
   const auto at = [](std::int64_t i) { return static_cast<std::size_t>(i); };
   for_each_tensor(
-      std::ssize(views), [&](std::int64_t i) { return views[at(i)].elements < kSmall; },
-      [&](PackedDevice& on, std::int64_t i) {
-        on.square_sum(views[at(i)], 0, views[at(i)].elements, &sums[at(i)]);
+      *on, std::ssize(views), [&](std::int64_t i) { return views[at(i)].elements < kSmall; },
+      [&](PackedDevice& to, std::int64_t i) {
+        to.square_sum(views[at(i)], 0, views[at(i)].elements, &sums[at(i)]);
       });
-  return sums;
+  on->synchronize();
+  return {&sums[0], &sums[0] + views.size()};
 }
 
 class Updates {
@@ -239,33 +200,38 @@ class Updates {
                                 plan.policy.error_feedback && packed_parameter, last_rate);
     updates_.push_back({rule, args});
   }
-  // The tensors, by their place, that now hold something else than they should, as a value could not be
+  // The tensors, by their order, that now hold something else than they should, as a value could not be
   // stored.
-  std::vector<std::int64_t> run() {
-    const std::unique_ptr<bool[]> storable(new bool[updates_.size()]);
-    {
-      const nb::gil_scoped_release release;
-      const auto on = device();
-      std::int64_t bytes = 0;
-      for (const kernels::TensorUpdate& u : updates_) {
-        bytes = std::max(bytes, kernels::update_workspace_bytes(*on, u.rule));
-      }
-      const DeviceMemory workspace = on->allocate(bytes);
-      if (workspace == nullptr && bytes > 0) throw std::bad_alloc();
-      const auto at = [](std::int64_t i) { return static_cast<std::size_t>(i); };
-      for (std::size_t i = 0; i < updates_.size(); ++i) {
-        updates_[i].storable = &storable[i];
-        updates_[i].workspace = workspace.get();
-      }
+  std::vector<std::int64_t> run(const Place& place) {
+    std::vector<std::int64_t> failed;
+    const nb::gil_scoped_release release;
+    const DeviceAt on(place);
+    Results<bool> storable(*on, updates_.size());
+    std::int64_t bytes = 0;
+    for (const kernels::TensorUpdate& u : updates_) {
+      bytes = std::max(bytes, kernels::update_workspace_bytes(*on, u.rule));
+    }
+    const DeviceMemory workspace = on->allocate(bytes);
+    if (workspace == nullptr && bytes > 0) throw std::bad_alloc();
+    for (std::size_t i = 0; i < updates_.size(); ++i) {
+      updates_[i].storable = &storable[i];
+      updates_[i].workspace = workspace.get();
+    }
+    if (on->is_host()) {
+      const auto update = [&](std::int64_t i) -> auto& {
+        return updates_[static_cast<std::size_t>(i)];
+      };
       const auto is_small = [&](std::int64_t i) {
-        const kernels::TensorUpdate& u = updates_[at(i)];
+        const kernels::TensorUpdate& u = update(i);
         return u.args.roles[Role::kParameter].elements < kSmall && !kernels::is_orthogonal(u.rule);
       };
-      for_each_tensor(std::ssize(updates_), is_small, [&](PackedDevice& to, std::int64_t i) {
-        to.update({&updates_[at(i)], 1});
+      for_each_tensor(*on, std::ssize(updates_), is_small, [&](PackedDevice& to, std::int64_t i) {
+        to.update({&update(i), 1});
       });
+    } else {
+      on->update(updates_);
+      on->synchronize();
     }
-    std::vector<std::int64_t> failed;
     for (std::size_t i = 0; i < updates_.size(); ++i) {
       if (!storable[i]) failed.push_back(static_cast<std::int64_t>(i));
     }
@@ -277,46 +243,86 @@ class Updates {
   std::vector<kernels::TensorUpdate> updates_;
 };
 
-// accumulator += scale * gradient, from an element on. `number` counts the gradients of a tensor in a step;
-// the first finds the accumulator empty. Returns by how much this raises the sum of squares, or NaN where
-// something is not finite and the sum is lost. The stored sum has a rounding error of mean 0, which makes its
-// square too large on average. The gradient does not know that error. So the gain from a gradient, before it
-// is rounded, is right on average, and so is the sum of the gains.
-double fold(const Plan& plan, Address codes, Address steps, std::int64_t first, std::int64_t count,
-            Address gradient, bool is_bf16, double scale, std::uint64_t seed, std::uint32_t ordinal,
-            std::uint32_t step, std::uint32_t number) {
-  kernels::Fold f;
-  f.accumulator = plan.view(Role::kAccumulator, codes, steps);
-  f.first = first;
-  f.gradient.data = reinterpret_cast<const void*>(gradient);
-  f.gradient.count = count;
-  f.gradient.type = is_bf16 ? ValueType::kBf16 : ValueType::kFp32;
-  f.args.scale = static_cast<float>(scale);
-  f.args.want_square_sum = true;
-  constexpr std::uint32_t kMost = kMostMicrobatches;
-  f.args.noise = {seed, ordinal, step, noise_stream(Role::kAccumulator, number % kMost, number / kMost)};
-  kernels::FoldResult result;
-  f.result = &result;
-  double before = 0;
-  const nb::gil_scoped_release release;
-  const std::shared_ptr<CpuPackedDevice> all = device();
-  CpuPackedDevice& on = count < kSmall ? one_thread() : *all;
-  if (number > 0) on.square_sum(f.accumulator, first, count, &before);
-  on.fold({&f, 1});
-  return result.finite ? result.square_sum - before : std::nan("");
-}
+// The sum of squares of a packed sum of gradients, as it grows with each fold. The stored sum has a rounding
+// error of mean 0, which makes its square too large on average. The gradient does not know that error. So the
+// gain from a gradient, before it is rounded, is right on average, and so is the sum of the gains.
+class SquareSum {
+ public:
+  // accumulator += scale * gradient, from an element on. `number` counts the gradients of a tensor in a step;
+  // the first finds the accumulator empty.
+  void fold(const Place& place, const Plan& plan, Address codes, Address steps, std::int64_t first,
+            std::int64_t count, Address gradient, bool is_bf16, double scale, std::uint64_t seed,
+            std::uint32_t ordinal, std::uint32_t step, std::uint32_t number) {
+    kernels::Fold f;
+    f.accumulator = plan.view(Role::kAccumulator, codes, steps);
+    f.first = first;
+    f.gradient.data = reinterpret_cast<const void*>(gradient);
+    f.gradient.count = count;
+    f.gradient.type = is_bf16 ? ValueType::kBf16 : ValueType::kFp32;
+    f.args.scale = static_cast<float>(scale);
+    f.args.want_square_sum = true;
+    constexpr std::uint32_t kMost = kMostMicrobatches;
+    f.args.noise = {seed, ordinal, step, noise_stream(Role::kAccumulator, number % kMost, number / kMost)};
+    const nb::gil_scoped_release release;
+    const DeviceAt at(place);
+    PackedDevice& on = at->is_host() && count < kSmall ? one_thread() : *at;
+    if (folds_ == kMostWaiting) read_waiting();
+    Gain here;
+    Gain& gain = at->is_host() ? here : next(*at, place);
+    f.result = &gain.result;
+    if (number > 0) on.square_sum(f.accumulator, first, count, &gain.before);
+    on.fold({&f, 1});
+    if (at->is_host()) add(gain);
+  }
+  // Waits for the folds so far; NaN where something was not finite, and the sum is lost.
+  double value() {
+    read_waiting();
+    return sum_;
+  }
+  void clear() {
+    read_waiting();
+    sum_ = 0;
+  }
 
-void clear(const Plan& plan, Address codes, Address steps) {
+ private:
+  struct Gain {
+    kernels::FoldResult result;
+    double before = 0;  // the sum of squares of what is folded into
+  };
+  static constexpr std::size_t kMostWaiting = 64;
+
+  Gain& next(PackedDevice& on, const Place& place) {
+    if (waiting_ == nullptr) waiting_ = std::make_unique<Results<Gain>>(on, kMostWaiting);
+    place_ = place;
+    return (*waiting_)[folds_++] = {};
+  }
+  void add(const Gain& gain) {
+    sum_ += gain.result.finite ? gain.result.square_sum - gain.before : std::nan("");
+  }
+  void read_waiting() {
+    if (folds_ == 0) return;
+    DeviceAt(place_)->synchronize();
+    for (std::size_t i = 0; i < folds_; ++i) add((*waiting_)[i]);
+    folds_ = 0;
+  }
+
+  double sum_ = 0;
+  std::size_t folds_ = 0;  // that wait
+  std::unique_ptr<Results<Gain>> waiting_;
+  Place place_ = {-1, 0};
+};
+
+void clear(const Place& place, const Plan& plan, Address codes, Address steps) {
   const nb::gil_scoped_release release;
-  device()->clear(plan.view(Role::kAccumulator, codes, steps));
+  DeviceAt(place)->clear(plan.view(Role::kAccumulator, codes, steps));
 }
 
 // ---- values in and out ---------------------------------------------------------------------------------------------
-void decode(const Plan& plan, int role, Address codes, Address steps, std::int64_t first, std::int64_t count,
-            Address out, bool is_bf16) {
+void decode(const Place& place, const Plan& plan, int role, Address codes, Address steps, std::int64_t first,
+            std::int64_t count, Address out, bool is_bf16) {
   const kernels::RoleView from = plan.view(static_cast<Role>(role), codes, steps);
   const nb::gil_scoped_release release;
-  const auto on = device();
+  const DeviceAt on(place);
   if (is_bf16) {
     on->decode_bf16(from, first, count, reinterpret_cast<std::uint16_t*>(out));
   } else {
@@ -324,39 +330,28 @@ void decode(const Plan& plan, int role, Address codes, Address steps, std::int64
   }
 }
 
-void decode_rows(const Plan& plan, Address codes, Address steps, std::int64_t width, Address rows,
-                 std::int64_t count, Address out) {
+void decode_rows(const Place& place, const Plan& plan, Address codes, Address steps, std::int64_t width,
+                 Address rows, std::int64_t count, Address out) {
   const nb::gil_scoped_release release;
-  device()->decode_rows(plan.view(Role::kParameter, codes, steps), width,
-                        reinterpret_cast<const std::int32_t*>(rows), count, reinterpret_cast<float*>(out));
+  DeviceAt(place)->decode_rows(plan.view(Role::kParameter, codes, steps), width,
+                               reinterpret_cast<const std::int32_t*>(rows), count,
+                               reinterpret_cast<float*>(out));
 }
 
 // Encodes fp32 values of a whole role with the noise of a step; `nearest` rounds without. Returns false if a
 // value is not storable.
-bool encode(const Plan& plan, int role, Address codes, Address steps, Address values, bool nearest,
-            std::uint64_t seed, std::uint32_t ordinal, std::uint32_t step) {
+bool encode(const Place& place, const Plan& plan, int role, Address codes, Address steps, Address values,
+            bool nearest, std::uint64_t seed, std::uint32_t ordinal, std::uint32_t step) {
   const auto r = static_cast<Role>(role);
   kernels::RoleView to = plan.view(r, codes, steps);
   if (nearest) to.codec.rounding = Rounding::kNearest;
-  bool storable = true;
   const nb::gil_scoped_release release;
-  device()->encode(to, 0, to.elements, reinterpret_cast<const float*>(values),
-                   {seed, ordinal, step, noise_stream(r)}, &storable);
-  return storable;
-}
-
-// A parameter of two terms takes fp32 values.
-bool assign(const Plan& plan, Address codes, Address steps, Address compensation, Address compensation_steps,
-            Address values, std::uint64_t seed, std::uint32_t ordinal) {
-  const kernels::RoleView to = plan.view(Role::kParameter, codes, steps);
-  const auto count = static_cast<std::size_t>(to.elements);
-  bool storable = true;
-  const kernels::TensorUpdate update =
-      assignment(to, plan.view(Role::kCompensation, compensation, compensation_steps),
-                 {reinterpret_cast<const float*>(values), count}, {seed, ordinal, 0, 0}, &storable);
-  const nb::gil_scoped_release release;
-  device()->update({&update, 1});
-  return storable;
+  const DeviceAt on(place);
+  Results<bool> storable(*on, 1);
+  on->encode(to, 0, to.elements, reinterpret_cast<const float*>(values),
+             {seed, ordinal, step, noise_stream(r)}, &storable[0]);
+  on->synchronize();
+  return storable[0];
 }
 
 }  // namespace
@@ -375,6 +370,7 @@ NB_MODULE(_lpmm, m) {
   });
   m.attr("version") = LPMM_VERSION;
   m.def("set_threads", &set_threads);
+  m.def("open", [](const Place& place) { const DeviceAt on(place); });  // an error now rather than in a step
   m.def("presets", [] { return std::vector<std::string>(preset_names().begin(), preset_names().end()); });
   m.def("rules", [] { return std::vector<std::string>(rule_names().begin(), rule_names().end()); });
   m.def("spec", [](const std::string& text) { return lpmm::to_string(parse_spec(text)); });
@@ -389,10 +385,13 @@ NB_MODULE(_lpmm, m) {
       .def("rows", &Plan::rows);
   nb::class_<Updates>(m, "Updates").def(nb::init<>()).def("add", &Updates::add).def("run", &Updates::run);
   m.def("square_sums", &square_sums);
-  m.def("fold", &fold);
+  nb::class_<SquareSum>(m, "SquareSum")
+      .def(nb::init<>())
+      .def("fold", &SquareSum::fold)
+      .def("value", &SquareSum::value)
+      .def("clear", &SquareSum::clear);
   m.def("clear", &clear);
   m.def("decode", &decode);
   m.def("decode_rows", &decode_rows);
   m.def("encode", &encode);
-  m.def("assign", &assign);
 }

@@ -1,4 +1,5 @@
-"""What the package stores after steps is, byte for byte, what ModelMemory stores (reference.cpp makes that)."""
+"""What the package stores after steps is, byte for byte, what ModelMemory stores (reference.cpp makes that). LPMM_DEVICE=cuda has
+the package take a GPU."""
 import os
 import pathlib
 import subprocess
@@ -13,7 +14,7 @@ REFERENCE = pathlib.Path(os.environ.get("LPMM_BUILD", pathlib.Path(lpmm.__file__
 if not REFERENCE.exists():
     pytest.skip(f"{REFERENCE} was not built: cmake -DLPMM_PYTHON=ON -DLPMM_TESTS=ON", allow_module_level=True)
 
-STEPS = 20
+STEPS, DEVICE = 20, os.environ.get("LPMM_DEVICE", "cpu")
 CLASSES = [c for c in (getattr(lpmm, n) for n in lpmm.__all__) if isinstance(c, type) and getattr(c, "rule", "")]
 MORE = {"sgd": {"momentum": 0.9, "nesterov": True}, "rmsprop": {"momentum": 0.9, "centered": True}, "adafactor": {"beta1": 0.9},
         "ademamix": {"t_alpha": 10, "t_beta3": 10}}
@@ -44,19 +45,19 @@ def stored(p, state):
     tensors = [p.memory.codes, p.memory.steps] if packed else [p.detach()]
     for role in ("momentum", "variance", "slow_momentum", "compensation", "row_variance", "column_variance"):
         tensors += [state[k] for k in (role, role + "_steps") if k in state]
-    return b"".join(t.contiguous().view(torch.uint8).numpy().tobytes() for t in tensors if t.numel())
+    return b"".join(t.contiguous().view(torch.uint8).cpu().numpy().tobytes() for t in tensors if t.numel())
 
 
 def trained(kind, preset, microbatches, clip_norm, weights, gradients):
     model = torch.nn.Linear(1, 1, bias=False)
-    model.weight = torch.nn.Parameter(torch.from_numpy(weights.copy()).to(torch.bfloat16 if preset == "flash" else torch.float32))
+    model.weight = torch.nn.Parameter(torch.from_numpy(weights.copy()).to(DEVICE, torch.bfloat16 if preset == "flash" else torch.float32))
     optimizer = kind([model.weight], lr=0.01, preset=preset, seed=7, clip_norm=clip_norm, **MORE.get(kind.rule, {}))
     optimizer.fold_gradients()
     if preset.startswith("lpmm") and len(weights.shape) > 1:
         assert lpmm.pack(model, optimizer) == ["weight"]
     for s in range(STEPS):
         for g in gradients[s * microbatches:(s + 1) * microbatches]:
-            (model.weight.float() * torch.from_numpy(g)).sum().div(microbatches).backward()
+            (model.weight.float() * torch.from_numpy(g).to(DEVICE)).sum().div(microbatches).backward()
         optimizer.step()
         optimizer.zero_grad()
     return model.weight, optimizer

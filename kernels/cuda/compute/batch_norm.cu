@@ -296,7 +296,7 @@ void CudaDevice::batch_norm_statistics(const BatchNormShape& s, const void* x, c
                                        void* scratch) {
   auto* const partials = static_cast<double*>(scratch);
   const Shards shards{s.rows, whole_shard_rows(s.rows, s.channels), s.channels};
-  const Arrivals::Turn turn = arrivals_.take(whole_strips(s.channels), stream());
+  const Arrivals::Turn turn = packed_.arrivals.take(whole_strips(s.channels), stream());
   const AddShards then{turn.counters, MomentTerms{shards, partials}, StoreStatistics{s.rows, partials, of}};
   with_cells(s, {x}, [&]<class Cell, int kWide>(Cell*, std::integral_constant<int, kWide>) {
     const auto* cells = static_cast<const Cell*>(x);
@@ -327,7 +327,7 @@ void CudaDevice::batch_norm_backward(const BatchNormShape& s, const BatchNormBac
   auto* const coefficients = reinterpret_cast<float*>(
       static_cast<std::byte*>(scratch) + aligned(8 * 2 * whole_shards(s.rows, s.channels) * s.channels));
   const double rows = args.frozen ? std::numeric_limits<double>::infinity() : static_cast<double>(s.rows);
-  const Arrivals::Turn turn = arrivals_.take(whole_strips(s.channels), stream());
+  const Arrivals::Turn turn = packed_.arrivals.take(whole_strips(s.channels), stream());
   const AddShards then{turn.counters, ShardTerms<2, double>{s.channels, partials},
                        StoreCoefficients{s, args, rows, coefficients}};
   const void* const gate = args.relu ? args.y : nullptr;

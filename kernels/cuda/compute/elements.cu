@@ -320,7 +320,7 @@ const void* CudaDevice::bias_backward(const BiasBackward& args) {
     const bool is_wide = columns % kVector == 0 && is_aligned(args.y) && is_aligned(args.dy) &&
                          is_aligned(args.x) && is_aligned(args.g);
     sum_whole_columns<1>(stream(), rows, columns, static_cast<double*>(room.data()),
-                         arrivals_.take(whole_strips(columns), stream()).counters, terms,
+                         packed_.arrivals.take(whole_strips(columns), stream()).counters, terms,
                          StoreBias{args.bias_gradient}, is_wide);
   });
   return args.g != nullptr ? args.g : args.dy;

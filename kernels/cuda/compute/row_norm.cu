@@ -196,7 +196,7 @@ void CudaDevice::row_norm_backward(const RowNormShape& s, const RowNormBackward&
     const auto *x = static_cast<const Cell*>(args.x), *dy = static_cast<const Cell*>(args.dy);
     // Before dx, which may be dy.
     sum_whole_columns<2>(stream(), s.rows, s.width, static_cast<double*>(scratch),
-                         arrivals_.take(whole_strips(s.width), stream()).counters,
+                         packed_.arrivals.take(whole_strips(s.width), stream()).counters,
                          ParameterTerms<Cell>{s, x, dy, args.mean, args.inverse_deviation},
                          StoreGradients{args.weight_gradient, args.bias_gradient}, has_vectors(s, {x, dy}));
     launch(gradient_of_rows<Cell>, row_blocks(s.rows), kRowThreads, 0, stream(), s, args,

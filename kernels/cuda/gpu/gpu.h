@@ -20,7 +20,7 @@ struct GpuOptions {
   // current one of their threads (cudaSetDevice), as frameworks do.
   int number = 0;
   // A cudaStream_t that all work is queued on, after what is there; it outlives the device. Null: one of its
-  // own.
+  // own; the default stream is cudaStreamLegacy.
   void* stream = nullptr;
   // The memory of tensors comes from here, 64-byte aligned; null where there is none left. It goes to
   // `release` when all work on it is done. Set both, or neither: then it is CUDA's. They may be called by any
@@ -32,6 +32,10 @@ struct GpuOptions {
 // It is opened with the first allocation: sizes of scratch memory need none, plans neither. Throws
 // std::runtime_error where CUDA is not built in, std::invalid_argument where options do not go together.
 std::unique_ptr<Device> make_gpu(int threads, GpuOptions options = {});
+// For packed memory alone: no other library is loaded, but for products of an orthogonal step.
+std::unique_ptr<PackedDevice> make_packed_gpu(int threads, GpuOptions options = {});
+// Makes a GPU the current one of the calling thread, and returns which was.
+int use_gpu(int number);
 bool gpu_is_there();
 BackendInfo gpu_backend();
 

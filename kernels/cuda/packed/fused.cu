@@ -32,7 +32,10 @@ UpdateKernel<R> kernel_of() {
 template <class R, int kSet, bool kFeedback>
 UpdateKernel<R> kernel_of_scalars(const R& rule) {
   if constexpr (kHasUsual<R>) {
-    if (!is_usual(rule)) return kernel_of<R, kSet, kFeedback, false>();
+    if (!is_usual(rule)) {
+      if constexpr (kSet < fused::kCodecSets) return kernel_of<R, kSet, kFeedback, false>();
+      return {};
+    }
   }
   return kernel_of<R, kSet, kFeedback, true>();
 }
@@ -41,11 +44,24 @@ bool feeds_back(const R& rule) {
   if constexpr (FeedsBack<R>) return !same(rule.feedback, 0.0F);
   return false;
 }
+// fp32 values may be a framework's, which begin anywhere: fours of them are read at once.
+bool is_aligned(const RoleView& role) {
+  const bool is_plain = role.codec.format.map == Map::kFp32;
+  return !is_plain || reinterpret_cast<std::uintptr_t>(role.codes) % alignof(FourFloats) == 0;
+}
+// Sets behind those of the presets have parameters or gradients in fp32, of a framework or summed over slots:
+// the usual rules have kernels for them, with usual scalars.
 template <class R, int kSet>
 UpdateKernel<R> kernel_of_set(const R& rule, const RoleArray<RoleView>& roles) {
   constexpr fused::Codecs kCodecs = fused::codecs_of<R, kSet>();
   constexpr Codec kParameter = kCodecs[Role::kParameter];
-  if constexpr (is_packed(kParameter.format) && fused::takes<R>(kCodecs)) {
+  constexpr bool kIsOfPreset = kSet < fused::kCodecSets;
+  if (!std::all_of(roles.begin(), roles.end(), is_aligned)) return {};
+  if constexpr (!kIsOfPreset && !is_packed(kParameter.format) && fused::is_compiled<R>(kSet)) {
+    if (!fused::serves(kCodecs, roles) || feeds_back(rule)) return {};
+    return kernel_of_scalars<R, kSet, false>(rule);
+  } else if constexpr (is_packed(kParameter.format) && fused::takes<R>(kCodecs) &&
+                       (kIsOfPreset || fused::is_compiled<R>(kSet))) {
     if (!fused::serves(kCodecs, roles)) return {};
     if constexpr (FeedsBack<R>) {
       if (feeds_back(rule)) return kernel_of_scalars<R, kSet, true>(rule);
@@ -53,9 +69,6 @@ UpdateKernel<R> kernel_of_set(const R& rule, const RoleArray<RoleView>& roles) {
     return kernel_of_scalars<R, kSet, false>(rule);
   } else if constexpr (kSet == kPlainSet) {
     if (!fused::serves(kCodecs, roles) || feeds_back(rule)) return {};
-    // A gradient that is the caller's may begin anywhere.
-    if (reinterpret_cast<std::uintptr_t>(roles[Role::kAccumulator].codes) % alignof(FourFloats) != 0)
-      return {};
     return {update_plain_units<R>, kPlainBlocks, 0};
   }
   return {};
@@ -80,7 +93,7 @@ class Update {
  public:
   void add(const R& rule, const TensorUpdate& tensor, const R* completed) {
     const auto kernel =
-        find_kernel(rule, tensor.args.roles, std::make_integer_sequence<int, fused::kCodecSets>());
+        find_kernel(rule, tensor.args.roles, std::make_integer_sequence<int, fused::kAllSets>());
     tensors_.push_back({kernel, rule, &tensor, completed});
     is_fast_ = is_fast_ || kernel.run != nullptr;
   }

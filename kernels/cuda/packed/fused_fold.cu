@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/cuda_packed.h"
 #include "kernels/cuda/packed/fused.h"
 #include "kernels/cuda/packed/fused_fold.h"
 
@@ -191,16 +191,16 @@ bool decode_bf16(const RoleView& src, std::int64_t first, std::int64_t count, st
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 
-void CudaDevice::fold(std::span<const Fold> folds) {
+void PackedStream::fold(PackedDevice& device, std::span<const Fold> folds) {
   fast::SmallFolds small = {};
   std::size_t count = 0;
   const auto launch_small = [&] {
     launch(fast::fold_small, static_cast<std::int64_t>(std::exchange(count, 0)), kFusedThreads,
-           fast::kSmallFoldBytes, stream(), small);
+           fast::kSmallFoldBytes, stream, small);
   };
   for (const Fold& f : folds) {
     if (folds.size() == 1 || !fast::is_small(f)) {
-      fold_alone(f);
+      fold_alone(device, f);
       continue;
     }
     small.of[count++] = fast::plain_of<float>(f);

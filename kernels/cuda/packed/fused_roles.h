@@ -357,7 +357,9 @@ struct Stored {
   static constexpr Codec kCodec = kOf;
   static constexpr int kBits = kCodec.format.bits;
   static constexpr Coding kCoding = coding_of(kCodec.format.map);
-  static constexpr bool kIsThere = !fused::is_none(kCodec);
+  static constexpr bool kIsPlain =
+      kCodec.format.map == Map::kFp32 && !fused::is_none(kCodec);         // fp32, without steps
+  static constexpr bool kIsThere = !kIsPlain && !fused::is_none(kCodec);  // packed
   static constexpr int kBlock = kCodec.block;
   // Blocks smaller than a group share it.
   static constexpr int kParts = kBlock != 0 && kBlock < kGroup ? kGroup / kBlock : 1;

@@ -5,9 +5,7 @@
 // operands out of the range of kernels/cuda/packed/exact.h. The bits are the same.
 #pragma once
 
-#include "kernels/cuda/packed/fused_roles.h"
-#include "kernels/cuda/packed/fused_stage.h"
-#include "kernels/cuda/packed/update_body.h"
+#include "kernels/cuda/packed/fused_state.h"
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 
@@ -38,56 +36,6 @@ LPMM_DEVICE R known(R rule) {
   return rule;
 }
 
-// A role in one thread. Its values wait until their step is known, or are encoded at once.
-template <class Of, bool kWaits>
-struct RoleState {
-  static constexpr int kWaiting = kWaits ? kRows * kColumns : 1;
-  float step[Of::kParts] = {}, next[Of::kParts] = {};  // of what is there, and of what will be
-  ThreadLine line = {};
-  float most[Of::kParts] = {};  // magnitude
-  float values[kWaiting];       // until their step is known
-  Words<Of::kIsThere ? Of::kBits : 1> words;
-
-  LPMM_DEVICE void begin(float first, float last) {
-    step[0] = next[0] = first;
-    if constexpr (Of::kParts == 2) step[1] = next[1] = last;
-  }
-  LPMM_DEVICE void restart() {
-    words = {};
-    LPMM_UNROLL for (float& part : most) part = 0.0F;
-  }
-  // Takes the new values of row j.
-  LPMM_DEVICE void finish(const float (&x)[kColumns], int j) {
-    float& largest = most[Of::part_of(j)];
-    LPMM_UNROLL for (int i = 0; i < kColumns; ++i) {
-      if constexpr (is_signed(Of::kCodec.format.map)) {
-        largest = cuda::larger_magnitude(largest, x[i]);
-      } else {  // of a negative value the bits are larger than any that is storable
-        const std::uint32_t bits = float_bits(x[i]), before = float_bits(largest);
-        largest = bits_float(bits > before ? bits : before);
-      }
-      if constexpr (kWaits) values[kColumns * j + i] = x[i];
-    }
-  }
-  LPMM_DEVICE typename Of::Reader::Row encode(const typename Of::Writer& writer, const float (&x)[kColumns],
-                                              int j) {
-    std::uint32_t places[kColumns];
-    LPMM_UNROLL for (int i = 0; i < kColumns; ++i) places[i] = writer.place(x[i], line(j, i));
-    return set_row<Of::kCoding>(words, j, places, x);
-  }
-  LPMM_DEVICE void store(std::uint8_t* to, std::uint32_t group, int column, const Given& given) {
-    if constexpr (kWaits) {
-      const typename Of::Writer first(next[0], given), last(next[Of::kParts - 1], given);
-      LPMM_UNROLL for (int j = 0; j < kRows; ++j) {
-        float x[kColumns];
-        LPMM_UNROLL for (int i = 0; i < kColumns; ++i) x[i] = values[kColumns * j + i];
-        encode(Of::part_of(j) == 0 ? first : last, x, j);
-      }
-    }
-    words.store(to, group, column);
-  }
-};
-
 // A thread's part of the update of a unit. `kSet` is a place in fused::kCodecs; `kFeedback`: the momentum
 // takes the rounding error of the parameter; `kUsual`: is_usual(rule) holds.
 //
@@ -109,13 +57,15 @@ class UnitUpdate {
   using StagedOf = Staged<Of::kIsThere ? Of::kBits : 0>;
   // Without a variance there are no roots to track.
   using Num = std::conditional_t<V::kIsThere, cuda::Number, cuda::PlainNumber>;
-  static_assert(P::kIsAtOnce && P::kParts == 1 && A::kParts == 1 && V::kParts == 1);
+  static_assert((P::kIsPlain || P::kIsAtOnce) && P::kParts == 1 && A::kParts == 1 && V::kParts == 1);
 
  public:
-  // Values of the variance wait in shared memory, if there are momenta that wait in registers.
-  static constexpr bool kParks = V::kIsThere && V::kIsAtOnce && M::kIsThere;
+  // Values of the variance wait in shared memory, if there are momenta that wait in registers, and codes of
+  // all roles.
+  static constexpr bool kParks = V::kIsThere && V::kIsAtOnce && M::kIsThere && !P::kIsPlain && !A::kIsPlain;
   // Thread blocks per multiprocessor: 128 registers for each thread, or 168 where more values are kept.
-  static constexpr int kBlocks = V::kIsThere && M::kIsThere && (kFeedback || !kParks) ? 3 : 4;
+  static constexpr bool kKeepsMore = V::kIsThere ? kFeedback || !kParks : P::kIsPlain;
+  static constexpr int kBlocks = M::kIsThere && kKeepsMore ? 3 : 4;
 
   // Makes the tables, by all threads of a block.
   LPMM_DEVICE static void make_tables(SoftTable* tables, int thread) {
@@ -250,7 +200,7 @@ class UnitUpdate {
     return column < 2 ? (column == 0 ? parameter : second) : (column == 2 ? momentum : variance);
   }
   LPMM_DEVICE static bool has_step(int column) {
-    return of_column(column, true, M::kIsThere, A::kIsThere || M::kParts == 2, V::kIsThere);
+    return of_column(column, P::kIsThere, M::kIsThere, A::kIsThere || M::kParts == 2, V::kIsThere);
   }
   LPMM_DEVICE static std::uint32_t groups_of(int column) {
     return of_column(column, P::kGroups, M::kGroups, A::kGroups, V::kGroups);
@@ -291,28 +241,6 @@ class UnitUpdate {
     if constexpr (V::kIsThere) take(v_.line, Role::kVariance);
   }
 
-  template <class Of>
-  struct Input {
-    Words<Of::kBits> words;
-    LPMM_DEVICE void load(const std::byte* shared, std::uint32_t unit, std::uint32_t at, int lane, int pair) {
-      StagedOf<Of>::load(words, shared, unit, at, lane, pair);
-    }
-    template <class State>
-    LPMM_DEVICE void read(const State& role, const Given& given, int j, float (&x)[kColumns]) const {
-      const typename Of::Reader reader(role.step[Of::part_of(j)], given);
-      const auto row = reader.read(words, j);
-      LPMM_UNROLL for (int i = 0; i < kColumns; ++i) x[i] = reader.value(row, i);
-    }
-  };
-  struct NoInput {
-    LPMM_DEVICE void load(const std::byte*, std::uint32_t, std::uint32_t, int, int) {}
-    template <class Role>
-    LPMM_DEVICE void read(const Role&, const Given&, int, float (&x)[kColumns]) const {
-      LPMM_UNROLL for (int i = 0; i < kColumns; ++i) x[i] = 0.0F;
-    }
-  };
-  template <class Of>
-  using InputOf = std::conditional_t<Of::kIsThere, Input<Of>, NoInput>;
   struct Inputs {
     InputOf<P> p;
     InputOf<A> a;
@@ -332,10 +260,11 @@ class UnitUpdate {
       const int pair = n / 2, j = pair + n % 2 * kPairs;
       if (n % 2 == 0) {
         begin_reading();
-        in.p.load(shared_, staged_, 0, lane_, pair);
-        in.a.load(shared_, staged_, kAtA, lane_, pair);
-        in.m.load(shared_, staged_, kAtM, lane_, pair);
-        in.v.load(shared_, staged_, kAtV, lane_, pair);
+        const RoleArray<cuda::Slot>& at = job_.roles.at;
+        in.p.load(at[Role::kParameter], group_, shared_, staged_, 0, lane_, pair);
+        in.a.load(at[Role::kAccumulator], group_, shared_, staged_, kAtA, lane_, pair);
+        in.m.load(at[Role::kMomentum], group_, shared_, staged_, kAtM, lane_, pair);
+        in.v.load(at[Role::kVariance], group_, shared_, staged_, kAtV, lane_, pair);
       }
       update_row(in, n, j, range, p_writer, v_writer);
     }
@@ -363,10 +292,14 @@ class UnitUpdate {
       p[i] = x[i][Role::kParameter].v;
     }
     p_.finish(p, j);
-    const auto stored = p_.encode(p_writer, p, j);
-    const typename P::Reader p_reader(p_.next[0], given_);
+    if constexpr (P::kIsThere) {
+      const auto stored = p_.encode(p_writer, p, j);
+      const typename P::Reader p_reader(p_.next[0], given_);
+      LPMM_UNROLL for (int i = 0; i < kColumns; ++i) {
+        if constexpr (kFeedback) rule_.feed_back(Num(p[i] - p_reader.value(stored, i)), x[i]);
+      }
+    }
     LPMM_UNROLL for (int i = 0; i < kColumns; ++i) {
-      if constexpr (kFeedback) rule_.feed_back(Num(p[i] - p_reader.value(stored, i)), x[i]);
       m[i] = x[i][Role::kMomentum].v;
       v[i] = x[i][Role::kVariance].v;
     }
@@ -385,15 +318,19 @@ class UnitUpdate {
     LPMM_UNROLL for (float& most : m_.most) most = largest_of_block<M::kGroups>(most);
     v_.most[0] = V::kIsThere ? largest_of_block<V::kGroups>(v_.most[0]) : 0.0F;
     constexpr auto kMode = [](bool is_at_once) { return is_at_once ? StepMode::kSticky : StepMode::kMoving; };
-    const float limit = of_column(column_, map_limit(P::kCodec.format), map_limit(M::kCodec.format),
-                                  map_limit(M::kCodec.format), map_limit(V::kCodec.format));
+    const float limit =
+        of_column(column_, P::kIsThere ? map_limit(P::kCodec.format) : 1.0F, map_limit(M::kCodec.format),
+                  map_limit(M::kCodec.format), map_limit(V::kCodec.format));
     const StepMode mode = of_column(column_, kMode(P::kIsAtOnce), kMode(M::kIsAtOnce), kMode(M::kIsAtOnce),
                                     kMode(V::kIsAtOnce));
     next_of_column_ = next_step(
         limit, mode, of_column(column_, p_.most[0], m_.most[0], m_.most[kLast], v_.most[0]), step_of_column_);
-    const float p_next = step_from(0, next_of_column_);
-    Moves moves = {!same(p_next, p_.next[0]), false};
-    p_.next[0] = p_next;
+    Moves moves = {};
+    if constexpr (P::kIsThere) {
+      const float p_next = step_from(0, next_of_column_);
+      moves.parameter = !same(p_next, p_.next[0]);
+      p_.next[0] = p_next;
+    }
     m_.next[0] = step_from(2, next_of_column_);
     if constexpr (M::kParts == 2) m_.next[1] = step_from(1, next_of_column_);
     if constexpr (V::kIsThere) {
@@ -414,9 +351,26 @@ class UnitUpdate {
     return divides_exactly && has_fine_steps_ && p_.next[0] <= kMostStep && is_storable(most);
   }
 
+  LPMM_DEVICE void store_plain() const {
+    const RoleArray<cuda::Slot>& at = job_.roles.at;
+    if constexpr (P::kIsPlain) {
+      LPMM_UNROLL for (int j = 0; j < kRows; ++j) {
+        FourFloats row;
+        LPMM_UNROLL for (int i = 0; i < kColumns; ++i) row.x[i] = p_.values[kColumns * j + i];
+        *plain_row(at[Role::kParameter].codes, group_, column_, j) = row;
+      }
+    }
+    if constexpr (A::kIsPlain) {
+      if (job_.keeps_gradient) return;
+      LPMM_UNROLL for (int j = 0; j < kRows; ++j) {
+        *plain_row(at[Role::kAccumulator].codes, group_, column_, j) = FourFloats{};
+      }
+    }
+  }
   LPMM_DEVICE void store(bool variance_moves) {
     const RoleArray<cuda::Slot>& at = job_.roles.at;
-    p_.store(at[Role::kParameter].codes, group_, column_, given_);
+    store_plain();
+    if constexpr (P::kIsThere) p_.store(at[Role::kParameter].codes, group_, column_, given_);
     if constexpr (M::kIsThere) m_.store(at[Role::kMomentum].codes, group_, column_, given_of_momentum());
     if constexpr (kParks) {
       if (variance_moves) {
@@ -439,7 +393,7 @@ class UnitUpdate {
   const Given given_;
   std::byte* shared_;
   const std::uint32_t staged_;  // bytes before this unit's codes
-  RoleState<P, false> p_;
+  RoleState<P, P::kIsPlain> p_;
   RoleState<A, false> a_;
   RoleState<M, M::kIsThere> m_;
   RoleState<V, V::kIsThere && !kParks> v_;

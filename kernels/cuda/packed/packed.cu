@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/cuda/counted.h"
-#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/cuda_packed.h"
 #include "kernels/cuda/packed/fused.h"
 #include "kernels/cuda/packed/rows_body.h"
 #include "kernels/cuda/packed/steps_body.h"
@@ -322,56 +322,55 @@ void update_once(const TensorUpdate& tensor, Stream stream) {
 
 }  // namespace
 
-void CudaDevice::encode(const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
-                        const Noise& noise, bool* storable) {
-  begin(storable, stream());
-  run_with_next_steps(cuda::make_encode(dst, first, count, src, noise, storable, device_table), stream());
+void PackedStream::encode(const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
+                          const Noise& noise, bool* storable) const {
+  begin(storable, stream);
+  run_with_next_steps(cuda::make_encode(dst, first, count, src, noise, storable, device_table), stream);
 }
 
-void CudaDevice::decode(const RoleView& src, std::int64_t first, std::int64_t count, float* dst) {
-  if (fast::decode(src, first, count, dst, stream())) return;
-  for_each_element(count, DecodeTo{cuda::make_slot(src, device_table, {}), first, dst}, stream());
+void PackedStream::decode(const RoleView& src, std::int64_t first, std::int64_t count, float* dst) const {
+  if (fast::decode(src, first, count, dst, stream)) return;
+  for_each_element(count, DecodeTo{cuda::make_slot(src, device_table, {}), first, dst}, stream);
 }
-void CudaDevice::decode_bf16(const RoleView& src, std::int64_t first, std::int64_t count,
-                             std::uint16_t* dst) {
-  if (fast::decode_bf16(src, first, count, dst, stream())) return;
-  for_each_element(count, DecodeToBf16{cuda::make_slot(src, device_table, {}), first, dst}, stream());
+void PackedStream::decode_bf16(const RoleView& src, std::int64_t first, std::int64_t count,
+                               std::uint16_t* dst) const {
+  if (fast::decode_bf16(src, first, count, dst, stream)) return;
+  for_each_element(count, DecodeToBf16{cuda::make_slot(src, device_table, {}), first, dst}, stream);
 }
-void CudaDevice::decode_rows(const RoleView& src, std::int64_t width, const std::int32_t* rows,
-                             std::int64_t count, float* dst, std::int64_t src_first) {
+void PackedStream::decode_rows(const RoleView& src, std::int64_t width, const std::int32_t* rows,
+                               std::int64_t count, float* dst, std::int64_t src_first) const {
   for_each_element(
       count * width,
-      DecodeRows{cuda::make_slot(src, device_table, {}), width, rows, dst, src_first, src.elements},
-      stream());
+      DecodeRows{cuda::make_slot(src, device_table, {}), width, rows, dst, src_first, src.elements}, stream);
 }
 
-void CudaDevice::decode_sum(std::span<const RoleView> views, float* dst, float* rooms) {
+void PackedStream::decode_sum(std::span<const RoleView> views, float* dst, float* rooms) const {
   const std::int64_t count = views.front().elements, level = groups_of(count) * kGroup;
   const auto room = [&](int i) { return i == 0 ? dst : rooms + (i - 1) * level; };
   const auto load = [&](int i, int to) { decode(views[static_cast<std::size_t>(i)], 0, count, room(to)); };
-  const auto add = [&](int to, int from) { for_each_element(count, AddTo{room(from), room(to)}, stream()); };
+  const auto add = [&](int to, int from) { for_each_element(count, AddTo{room(from), room(to)}, stream); };
   add_as_tree(0, static_cast<int>(views.size()), 0, 1, load, add);
 }
 
-void CudaDevice::fold_alone(const Fold& fold) {
-  if (fold.args.stats != nullptr) return fold_counted(*this, host_, fold);
-  if (fast::fold(fold, arrivals_, stream())) return;
+void PackedStream::fold_alone(PackedDevice& device, const Fold& fold) {
+  if (fold.args.stats != nullptr) return fold_counted(device, fold);
+  if (fast::fold(fold, arrivals, stream)) return;
   const FoldJob job = cuda::make_fold(fold, device_table);
-  begin(fold.finite(), stream());
-  if (fold.square_sum() != nullptr) run_sums(cuda::make_folded_sum(job), fold.square_sum(), stream());
-  run(job, stream());
+  begin(fold.finite(), stream);
+  if (fold.square_sum() != nullptr) run_sums(cuda::make_folded_sum(job), fold.square_sum(), stream);
+  run(job, stream);
 }
 
-void CudaDevice::square_sum(const RoleView& src, std::int64_t first, std::int64_t count, double* sum) {
-  fast::square_sum(src, first, count, sum, arrivals_, stream());
+void PackedStream::square_sum(const RoleView& src, std::int64_t first, std::int64_t count, double* sum) {
+  fast::square_sum(src, first, count, sum, arrivals, stream);
 }
 
-void CudaDevice::clear(const RoleView& accumulator) {
+void PackedStream::clear(const RoleView& accumulator) const {
   const Codec& codec = accumulator.codec;
   if (is_packed(codec.format)) {
-    fill_with_zeros(accumulator.steps, step_bytes(codec, accumulator.elements));
+    fill_with_zeros(accumulator.steps, step_bytes(codec, accumulator.elements), stream);
   } else {
-    fill_with_zeros(accumulator.codes, code_bytes(codec.format, accumulator.elements));
+    fill_with_zeros(accumulator.codes, code_bytes(codec.format, accumulator.elements), stream);
   }
 }
 
@@ -384,11 +383,11 @@ static bool needs_whole(const TensorUpdate& tensor) {
   return roles[Role::kRowVariance].codes != nullptr || std::any_of(roles.begin(), roles.end(), has_rows);
 }
 
-void CudaDevice::update(std::span<const TensorUpdate> tensors) {
+void PackedStream::update(PackedDevice& device, std::span<const TensorUpdate> tensors) const {
   const auto counted = [&](const TensorUpdate& tensor) {
     // A look also advances variances of rows, as the update does.
-    update_counted(*this, host_, tensor, [&] {
-      if (tensor.watched != nullptr) look(tensor, Completed(tensor, stream()), stream());
+    update_counted(device, tensor, [&] {
+      if (tensor.watched != nullptr) look(tensor, Completed(tensor, stream), stream);
     });
   };
   std::vector<TensorUpdate> together;
@@ -396,11 +395,11 @@ void CudaDevice::update(std::span<const TensorUpdate> tensors) {
   std::vector<const void*> completed;
   for (const TensorUpdate& tensor : tensors) {
     if (is_orthogonal(tensor.rule)) {
-      begin(tensor.storable, stream());
-      update_orthogonal(*this, tensor, [&](TensorUpdate pass) {
+      begin(tensor.storable, stream);
+      update_orthogonal(device, tensor, [&](TensorUpdate pass) {
         if (pass.args.stats == nullptr) {
           pass.storable = tensor.storable;
-          return update_once(pass, stream());
+          return update_once(pass, stream);
         }
         bool storable = true;
         pass.storable = &storable;
@@ -410,18 +409,18 @@ void CudaDevice::update(std::span<const TensorUpdate> tensors) {
     } else if (tensor.args.stats != nullptr) {
       counted(tensor);
     } else if (needs_whole(tensor)) {
-      begin(tensor.storable, stream());
-      update_once(tensor, stream());
+      begin(tensor.storable, stream);
+      update_once(tensor, stream);
     } else {
-      look(tensor, rooms.emplace_back(tensor, stream()), stream());
+      look(tensor, rooms.emplace_back(tensor, stream), stream);
       together.push_back(tensor);
       completed.push_back(rooms.back().get());
     }
   }
-  if (together.empty() || fast::update(together, completed, stream())) return;
+  if (together.empty() || fast::update(together, completed, stream)) return;
   for (std::size_t i = 0; i < together.size(); ++i) {
-    begin(together[i].storable, stream());
-    update_with(together[i], completed[i], stream());
+    begin(together[i].storable, stream);
+    update_with(together[i], completed[i], stream);
   }
 }
 

@@ -30,6 +30,7 @@ def __getattr__(name):
     raise AttributeError(f"module 'lpmm' has no attribute '{name}'")
 
 
+_HOST = -1, 0  # where the arrays lie
 _threads = None  # of the kernels; None: as many as torch has, or else all processors
 
 
@@ -66,7 +67,7 @@ def quantize(x, spec, *, seed=0, tensor=0, step=0):
     x = _array(x, numpy.float32, "x")
     of, *sizes = _sizes(spec, x.shape)
     codes, steps = (numpy.zeros(n, numpy.uint8) for n in sizes)
-    if not _lpmm.encode(of, 0, codes.ctypes.data, steps.ctypes.data, x.ctypes.data, False, seed, tensor, step):
+    if not _lpmm.encode(_HOST, of, 0, codes.ctypes.data, steps.ctypes.data, x.ctypes.data, False, seed, tensor, step):
         raise ValueError("a value is NaN, infinite, or above 2^120, or has a sign that the format lacks")
     return codes, steps
 
@@ -81,7 +82,7 @@ def dequantize(codes, steps, spec, shape):
     if steps.ctypes.data % 4:  # somebody's piece of a file
         steps = steps.copy()
     out = numpy.empty(shape, numpy.float32)
-    _lpmm.decode(of, 0, codes.ctypes.data, steps.ctypes.data, 0, out.size, out.ctypes.data, False)
+    _lpmm.decode(_HOST, of, 0, codes.ctypes.data, steps.ctypes.data, 0, out.size, out.ctypes.data, False)
     return out
 
 

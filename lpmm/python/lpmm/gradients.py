@@ -1,6 +1,7 @@
 """Gradients of PyTorch that are packed sums, and parts of DTensors."""
 import math
 import mmap
+import weakref
 
 import torch
 
@@ -14,10 +15,33 @@ TYPES = {torch.float32: FP32, torch.bfloat16: BF16}
 def check_type(x, what):
     if x.is_sparse or x.layout != torch.strided:
         raise RuntimeError(f"{what} is sparse, and lpmm packs dense tensors only; use sparse=False")
-    if not x.is_cpu:
-        raise RuntimeError(f"{what} lies on {x.device}, and lpmm's Python optimizers work on the CPU only")
+    if x.device.type not in ("cpu", "cuda"):
+        raise RuntimeError(f"{what} lies on {x.device}, and lpmm's optimizers work on CPUs and NVIDIA's GPUs alone")
     if not x.is_floating_point() or x.dtype == torch.float64:
         raise ValueError(f"{what} is of type {x.dtype}, but lpmm computes in fp32: use float32, bfloat16 or float16")
+
+
+def where(x, is_read=True):
+    """Where kernels find a tensor, and the stream on which they follow torch's work. is_read: what they find is read on the host."""
+    if x.device.type != "cuda":
+        return -1, 0
+    if is_read and torch.cuda.is_current_stream_capturing():
+        raise RuntimeError("whether gradients are finite is read on the host, which a CUDA graph cannot do: capture forward and backward "
+                           "without fold_gradients(), and call step() outside of the graph")
+    return x.device.index, torch.cuda.current_stream(x.device).cuda_stream
+
+
+_last = None, 0, 0.0  # the last tensor that was read, its version, its value
+
+
+def _number(x):
+    """x as a number. A GPU is asked once for a factor of many gradients."""
+    global _last
+    if not torch.is_tensor(x) or x.device.type != "cuda":
+        return float(x)
+    if _last[0] is None or _last[0]() is not x or _last[1] != x._version:
+        _last = weakref.ref(x), x._version, float(x)
+    return _last[2]
 
 
 # ---- DTensors, of which a process has a part: a run of rows
@@ -71,21 +95,21 @@ def readable(x):
     return (x if x.dtype in TYPES else x.float()).contiguous()
 
 
-def _zeros(count, dtype):
-    """What stays for the whole training lies outside of the heap, whose gaps activations then fill."""
+def _zeros(count, dtype, device):
+    """What stays for the whole training lies outside of the host's heap, whose gaps activations then fill."""
     size = count * dtype.itemsize
-    if size < 1 << 16:
-        return torch.zeros(count, dtype=dtype)
+    if size < 1 << 16 or device.type != "cpu":
+        return torch.zeros(count, dtype=dtype, device=device)
     return torch.frombuffer(mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), dtype=dtype)
 
 
 class Memory:
     """Codes and steps of one role of one tensor."""
 
-    def __init__(self, row):
+    def __init__(self, row, device):
         _, self.spec, code_bytes, steps, bits = row
-        self.codes = _zeros(code_bytes, torch.uint8)
-        self.steps = _zeros(steps, {0: torch.uint8, 16: torch.bfloat16, 32: torch.float32}[bits])
+        self.codes = _zeros(code_bytes, torch.uint8, device)
+        self.steps = _zeros(steps, {0: torch.uint8, 16: torch.bfloat16, 32: torch.float32}[bits], device)
 
     @property
     def addresses(self):
@@ -112,17 +136,22 @@ class PackedGradient(torch.Tensor):
 
     def __init__(self, p, plan, seed, ordinal):
         self.plan, self.seed, self.ordinal = plan, seed, ordinal
-        self.memory = Memory(plan.rows()[ACCUMULATOR])
+        self._begin(plan.rows()[ACCUMULATOR])
+
+    def _begin(self, row):
+        self.memory = Memory(row, self.device)
+        self.squares = _lpmm.SquareSum()  # of what is stored
         self.update = 1  # the number of the update that it is for
         self.reset()
 
     def reset(self):
         """As an update leaves it: empty."""
-        self.folds, self.scale, self.squares = 0, 1.0, 0.0  # squares: the sum of them, of what is stored
+        self.folds, self.scale, self.is_empty = 0, 1.0, True
+        self.squares.clear()
 
     @property
     def is_finite(self):
-        return math.isfinite(self.squares * self.scale)
+        return self.is_empty or math.isfinite(self.squares.value() * self.scale)
 
     def fold(self, g, first=0):
         """Adds values from an element on; those up to the last one complete a gradient."""
@@ -130,33 +159,36 @@ class PackedGradient(torch.Tensor):
             self.zero_()
         check_alone()
         check_type(g, "a gradient")
+        if g.device != self.device:
+            raise RuntimeError(f"a gradient lies on {g.device}, and its sum on {self.device}")
         g = readable(g)
-        self.squares += _lpmm.fold(self.plan, *self.memory.addresses, first, g.numel(), g.data_ptr(), g.dtype == torch.bfloat16,
-                                   1 / self.scale, self.seed, self.ordinal, self.update, self.folds)
+        self.is_empty = False
+        self.squares.fold(where(g), self.plan, *self.memory.addresses, first, g.numel(), g.data_ptr(), g.dtype == torch.bfloat16,
+                          1 / self.scale, self.seed, self.ordinal, self.update, self.folds)
         if first + g.numel() == self.plan.elements:
             self.folds += 1
 
     def zero_(self):
-        if self.folds or not self.is_finite:
-            _lpmm.clear(self.plan, *self.memory.addresses)
+        if not self.is_empty:
+            _lpmm.clear(where(self, False), self.plan, *self.memory.addresses)
         self.reset()
         return self
 
     def scale_by(self, factor):
-        self.scale *= float(factor)
+        self.scale *= _number(factor)
 
     def square_sum(self):
         """Of the gradients' sum before it is rounded to codes; on average, where there were several."""
-        return max(self.scale**2 * self.squares, 0.0) if self.is_finite else math.nan
+        return max(self.scale**2 * self.squares.value(), 0.0) if self.is_finite else math.nan
 
     def as_role(self):
         return (ACCUMULATOR, *self.memory.addresses, PLANNED)
 
     def dequantize(self):
-        out = torch.empty(self.shape)
+        out = torch.empty(self.shape, device=self.device)
         if not self.is_finite:
             return out.fill_(math.nan)
-        _lpmm.decode(self.plan, ACCUMULATOR, *self.memory.addresses, 0, self.plan.elements, out.data_ptr(), False)
+        _lpmm.decode(where(out), self.plan, ACCUMULATOR, *self.memory.addresses, 0, self.plan.elements, out.data_ptr(), False)
         return out.mul_(self.scale)
 
     def __repr__(self):
@@ -186,7 +218,7 @@ class PackedGradient(torch.Tensor):
     def _add(func, self, other, alpha=1):
         if isinstance(other, PackedGradient):
             other = other.dequantize()
-        other = torch.as_tensor(other).expand(self.shape)
+        other = torch.as_tensor(other, device=self.device).expand(self.shape)
         self.fold(other if alpha == 1 else other * alpha)
         return self
 
@@ -195,12 +227,12 @@ class PackedGradient(torch.Tensor):
         return self
 
     def _divide(func, self, factor):
-        self.scale_by(1 / float(factor))
+        self.scale_by(1 / _number(factor))
         return self
 
     def _norm(func, self, ord=2, dim=None, keepdim=False, dtype=None):
         if ord == 2 and dim is None and not keepdim:
-            return torch.tensor(math.sqrt(self.square_sum()), dtype=dtype or torch.float32)
+            return torch.tensor(math.sqrt(self.square_sum()), dtype=dtype or torch.float32, device=self.device)
         return func(self.dequantize(), ord, dim, keepdim, dtype=dtype)
 
     def _unscale(func, grads, found_inf, inverse):  # GradScaler
@@ -225,8 +257,7 @@ class AppliedGradient(PackedGradient):
 
     def __init__(self, p, apply):
         self.apply = apply
-        self.memory, self.update = Memory(("accumulator", "none", 0, 0, 0)), 1
-        self.reset()
+        self._begin(("accumulator", "none", 0, 0, 0))
 
     @staticmethod
     def __new__(cls, p, apply):

@@ -8,7 +8,7 @@ import torch
 
 from . import _lpmm
 from .gradients import (ACCUMULATOR, BF16_NEAREST, COMPENSATION, FP32, PARAMETER, PLANNED, TYPES, AppliedGradient, Memory, PackedGradient,
-                        as_part, check_alone, check_type, here, part_of, place_of, readable)
+                        as_part, check_alone, check_type, here, part_of, place_of, readable, where)
 from .parameters import PackedParameter
 
 _OWN = ("preset", "specs", "min_elements", "kind")  # keys of a group that say how its tensors are stored
@@ -43,7 +43,7 @@ class _Slot:
     def new_state(self, p):
         state, mine = {"step": torch.tensor(0.0)}, here(p)
         for name, (_, row) in self.states.items():
-            memory = Memory(row)
+            memory = Memory(row, mine.device)
             plain = {"fp32": torch.float32, "bf16": torch.bfloat16}.get(memory.spec.split(":")[0])
             if plain is not None:
                 values = memory.codes.view(plain)
@@ -152,6 +152,7 @@ class Optimizer(torch.optim.Optimizer):
             if of is not group:
                 continue
             check_type(p, f"parameter {ordinal}")  # none is kept: accelerate shards and replaces them afterwards
+            _lpmm.open(where(here(p), False))
             _Slot(p, group, ordinal, self.rule, self._settings(group))
         if self._folding:
             self.fold_gradients("none" if self._folding == "none" else None)
@@ -207,17 +208,20 @@ class Optimizer(torch.optim.Optimizer):
 
     def _clip_factor(self, todo):
         """Of the whole gradient; None where it is not finite."""
-        plain = [(slot, role) for _, _, _, slot, g, role, _ in todo if not isinstance(g, PackedGradient)]
-        packed = [g for _, _, _, _, g, _, _ in todo if isinstance(g, PackedGradient)]
-        total, sums = 0.0, {}  # of all parts of a tensor: processes clip and skip alike
-        for (slot, _), squares in zip(plain, _lpmm.square_sums([(slot.plan, role) for slot, role in plain])):
-            sums[slot.mesh] = sums.get(slot.mesh, 0.0) + squares
+        plain, total, sums = {}, 0.0, {}  # sums of all parts of a tensor: processes clip and skip alike
+        for _, _, _, slot, g, role, _ in todo:
+            if isinstance(g, PackedGradient):
+                total += g.square_sum()
+            else:
+                plain.setdefault(where(g), []).append((slot, role))
+        for place, gradients in plain.items():
+            for (slot, _), squares in zip(gradients, _lpmm.square_sums(place, [(slot.plan, role) for slot, role in gradients])):
+                sums[slot.mesh] = sums.get(slot.mesh, 0.0) + squares
         for mesh, squares in sums.items():
-            squares = torch.tensor(squares, dtype=torch.float64)
+            squares = torch.tensor(squares, dtype=torch.float64, device=mesh[0].device_type if mesh else None)
             if mesh:
                 torch.distributed.all_reduce(squares, group=mesh[0].get_group(mesh[1]))
             total += squares.item()
-        total += sum(g.square_sum() for g in packed)
         if not math.isfinite(total):
             return None
         if self.clip_norm == 0:
@@ -226,7 +230,7 @@ class Optimizer(torch.optim.Optimizer):
         return min(1.0, self.clip_norm / (self.last_gradient_norm + 1e-6))
 
     def _update(self, todo, clip):
-        updates, configs, held, copies = _lpmm.Updates(), {}, [], []
+        places, configs, copies = {}, {}, []
         for ordinal, group, p, slot, g, gradient, scale in todo:
             if id(group) not in configs:
                 configs[id(group)] = _lpmm.config(self.rule, float(group["lr"]), float(group["weight_decay"]), self._settings(group))
@@ -251,20 +255,22 @@ class Optimizer(torch.optim.Optimizer):
             for name, (role, _) in slot.states.items():
                 roles.append((role, _address(state[name]), _address(state.get(name + "_steps")), PLANNED))
             factor = clip * scale
+            updates, held = places.setdefault(where(here(p)), (_lpmm.Updates(), []))
             updates.add(slot.plan, configs[id(group)], roles, group["seed"], ordinal, step,
                         -factor if group["maximize"] else factor, group["last_lr"])
             held.append((ordinal, g, step))
-        failed = updates.run()
+        failed = [held[i][0] for place, (updates, held) in places.items() for i in updates.run(place)]
         for p, local in copies:
             p.copy_(local)
-        for ordinal, g, step in held:
-            if isinstance(g, PackedGradient):
-                g.reset()
-                g.update = step + 1
+        for _, held in places.values():
+            for _, g, step in held:
+                if isinstance(g, PackedGradient):
+                    g.reset()
+                    g.update = step + 1
         for group in self.param_groups:
             group["last_lr"] = float(group["lr"])
         if failed:
-            raise RuntimeError(f"parameter {held[failed[0]][0]}: the update made a value that is NaN, infinite or above 2^120, and "
+            raise RuntimeError(f"parameter {failed[0]}: the update made a value that is NaN, infinite or above 2^120, and "
                                "its weights are lost; load a checkpoint, and lower lr or set clip_norm")
 
     # ---- gradients that are folded as they come
@@ -319,12 +325,12 @@ class Optimizer(torch.optim.Optimizer):
     # ---- packed weights (lpmm.pack)
     def _pack(self, values, group, ordinal, name):
         """The weight as codes; None where it stays as it is."""
-        slot = _Slot(PackedParameter.empty("fp32", values.shape, values.dtype), group, ordinal, self.rule, self._settings(group))
+        slot = _Slot(PackedParameter.empty("fp32", values.shape, values.dtype, "meta"), group, ordinal, self.rule, self._settings(group))
         spec = slot.rows[PARAMETER][1]
         if spec == "fp32":
             return None
         check_type(values, name)
-        packed = PackedParameter.empty(spec, values.shape, values.dtype)
+        packed = PackedParameter.empty(spec, values.shape, values.dtype, values.device)
         if COMPENSATION not in slot.rows:
             return packed.assign(values, group["seed"], ordinal)
         raise ValueError(f"preset {group['preset']} keeps a second term of parameters, which a packed weight has no room for; "
@@ -376,8 +382,8 @@ class Optimizer(torch.optim.Optimizer):
                 if value.shape != p.shape:
                     raise ValueError(f"parameter {ordinal}: the state '{key}' has shape {tuple(value.shape)}, but must have "
                                      f"{tuple(p.shape)}")
-                values = part_of(value.detach(), p).to("cpu", torch.float32).contiguous()
-                if not _lpmm.encode(slot.plan, slot.states[role][0], _address(state[role]), _address(state.get(role + "_steps")),
+                values = part_of(value.detach(), p).to(here(p).device, torch.float32).contiguous()
+                if not _lpmm.encode(where(values), slot.plan, slot.states[role][0], _address(state[role]), _address(state.get(role + "_steps")),
                                     values.data_ptr(), True, 0, 0, 0):
                     raise ValueError(f"parameter {ordinal}: the state '{key}' is NaN, infinite or above 2^120")
             elif role is None or value.abs().sum() > 0:
@@ -419,8 +425,8 @@ class Optimizer(torch.optim.Optimizer):
         number, row = slot.states[role]
         if row[1] == "fp32":
             return state[role].clone()
-        out = torch.empty(here(p).shape)
-        _lpmm.decode(slot.plan, number, _address(state[role]), _address(state.get(role + "_steps")), 0, out.numel(),
+        out = torch.empty(here(p).shape, device=here(p).device)
+        _lpmm.decode(where(out), slot.plan, number, _address(state[role]), _address(state.get(role + "_steps")), 0, out.numel(),
                      out.data_ptr(), False)
         return as_part(out, p)
 

@@ -7,18 +7,18 @@ import weakref
 import torch
 
 from . import _lpmm
-from .gradients import PARAMETER, Memory, PackedGradient, check_alone, check_type
+from .gradients import PARAMETER, Memory, PackedGradient, check_alone, check_type, where
 
 _PANEL = 1 << 22  # elements of a weight that exist at once
 _kept = threading.local()
 
 
-def _room(name, dtype, *shape):
+def _room(name, like, dtype, *shape):
     """A tensor that is used again: as many that come and go, between activations that stay, would leave gaps in the heap."""
-    count, rooms = math.prod(shape), vars(_kept)
-    if (name, dtype) not in rooms or rooms[name, dtype].numel() < count:
-        rooms[name, dtype] = torch.empty(count, dtype=dtype)
-    return rooms[name, dtype][:count].view(shape)
+    count, rooms, key = math.prod(shape), vars(_kept), (name, dtype, where(like, False))
+    if key not in rooms or rooms[key].numel() < count:
+        rooms[key] = torch.empty(count, dtype=dtype, device=like.device)
+    return rooms[key][:count].view(shape)
 
 
 def _decoded(dtype):
@@ -34,20 +34,20 @@ class PackedParameter(torch.Tensor):
 
     @staticmethod
     def __new__(cls, memory, plan, shape, dtype):
-        return torch.Tensor._make_wrapper_subclass(cls, shape, dtype=dtype)
+        return torch.Tensor._make_wrapper_subclass(cls, shape, dtype=dtype, device=memory.codes.device)
 
     def __init__(self, memory, plan, shape, dtype):
         self.memory, self.plan = memory, plan
         self.sum = None  # the PackedGradient that takes its gradient, if it has one
-        self.anchor = torch.zeros((), dtype=dtype, requires_grad=True)
+        self.anchor = torch.zeros((), dtype=dtype, device=self.device, requires_grad=True)
         self.number, self.rows = next(_numbers), shape[0] if shape else 1
         _weights[self.number] = self
 
     @classmethod
-    def empty(cls, spec, shape, dtype):
+    def empty(cls, spec, shape, dtype, device):
         """Room for zeros."""
         plan = _lpmm.Plan(spec, list(shape))
-        return cls(Memory(plan.rows()[PARAMETER]), plan, shape, dtype)
+        return cls(Memory(plan.rows()[PARAMETER], torch.device(device)), plan, shape, dtype)
 
     @property
     def spec(self):
@@ -56,17 +56,17 @@ class PackedParameter(torch.Tensor):
     def assign(self, values, seed=0, ordinal=0):
         """Takes values, rounded with the noise of step 0."""
         check_type(values, "a value to pack")
-        values = values.detach().float().contiguous()
-        if not _lpmm.encode(self.plan, PARAMETER, *self.memory.addresses, values.data_ptr(), False, seed, ordinal, 0):
+        values = values.detach().to(self.device, torch.float32).contiguous()
+        if not _lpmm.encode(where(values), self.plan, PARAMETER, *self.memory.addresses, values.data_ptr(), False, seed, ordinal, 0):
             raise ValueError("a weight is NaN, infinite or above 2^120, and cannot be packed")
         return self
 
     def decode(self, first, out):
-        _lpmm.decode(self.plan, PARAMETER, *self.memory.addresses, first, out.numel(), out.data_ptr(), out.dtype == torch.bfloat16)
+        _lpmm.decode(where(out, False), self.plan, PARAMETER, *self.memory.addresses, first, out.numel(), out.data_ptr(), out.dtype == torch.bfloat16)
         return out
 
     def dequantize(self):
-        return self.decode(0, torch.empty(self.shape, dtype=_decoded(self.dtype))).to(self.dtype)
+        return self.decode(0, torch.empty(self.shape, dtype=_decoded(self.dtype), device=self.device)).to(self.dtype)
 
     def panels(self):
         """Runs of rows that end where pieces of the packed tensor do: (first row, rows)."""
@@ -78,7 +78,7 @@ class PackedParameter(torch.Tensor):
     def panel(self, first, rows, dtype):
         """Some rows, which stay until another panel is asked for."""
         width = self.shape[1]
-        return self.decode(first * width, _room("panel", _decoded(dtype), rows, width)).to(dtype)
+        return self.decode(first * width, _room("panel", self, _decoded(dtype), rows, width)).to(dtype)
 
     def take_gradient(self, part, first):
         """Adds the gradient of some rows, from one on, to the packed sum, or else to a float gradient."""
@@ -90,7 +90,7 @@ class PackedParameter(torch.Tensor):
             self.sum.fold(part, first * math.prod(self.shape[1:]))
         else:
             if self.grad is None:
-                self.grad = torch.zeros(self.shape, dtype=self.dtype)
+                self.grad = torch.zeros(self.shape, dtype=self.dtype, device=self.device)
             self.grad[first:first + part.shape[0]] += part.to(self.dtype)
 
     def __repr__(self):
@@ -134,10 +134,10 @@ class PackedParameter(torch.Tensor):
         if name == "copy_" and isinstance(args[0], cls):
             return args[0]._take(args[1])
         if name == "_to_copy":
-            wanted = kwargs.get("dtype", args[0].dtype), torch.device(kwargs.get("device") or "cpu").type
-            if wanted != (args[0].dtype, "cpu"):
-                raise RuntimeError(f"a packed weight of type {args[0].dtype} on the CPU stays so; lpmm.unpack(model) first, or "
-                                   "convert the model before it is packed")
+            wanted = kwargs.get("dtype", args[0].dtype), torch.device(kwargs.get("device") or args[0].device)
+            if wanted != (args[0].dtype, args[0].device):
+                raise RuntimeError(f"a packed weight of type {args[0].dtype} on {args[0].device} stays so; lpmm.unpack(model) first, or "
+                                   "convert and move the model before it is packed")
             return args[0]._copy()
         if func._schema.is_mutable and any(isinstance(x, cls) for x in args[:1]):
             raise RuntimeError(f"{name} would change a packed weight in place; only the optimizer and copy_ do")
@@ -161,7 +161,7 @@ def _like(packed, of):
 
 
 def _rebuild(spec, shape, dtype, codes, steps, is_parameter, requires_grad):
-    packed = PackedParameter.empty(spec, shape, dtype)
+    packed = PackedParameter.empty(spec, shape, dtype, codes.device)
     for mine, theirs in ((packed.memory.codes, codes), (packed.memory.steps, steps)):
         if mine.shape != theirs.shape or mine.dtype != theirs.dtype:
             raise ValueError(f"codes or steps of {spec} are not those of the shape {tuple(shape)}")
@@ -216,7 +216,7 @@ def _linear_backward(dy: torch.Tensor, x: torch.Tensor, number: int, transposed:
             dx.addmm_(dy[:, part], weight.panel(first, rows, x.dtype))
         if weight.requires_grad:
             left, right = (flat[:, part], dy) if transposed else (dy[:, part], flat)
-            gradient = _room("gradient", left.dtype, left.shape[1], right.shape[1])
+            gradient = _room("gradient", left, left.dtype, left.shape[1], right.shape[1])
             weight.take_gradient(torch.mm(left.t(), right, out=gradient), first)
     return dx.view(x.shape) if wanted else x.new_empty(0), dy.new_zeros(())
 
@@ -224,11 +224,14 @@ def _linear_backward(dy: torch.Tensor, x: torch.Tensor, number: int, transposed:
 @_operator("embedding", lambda ids, anchor, number, padding: anchor.new_empty(*ids.shape, _weights[number].shape[1]))
 def _embedding(ids: torch.Tensor, anchor: torch.Tensor, number: int, padding: int) -> torch.Tensor:
     weight = _weights[number]
-    if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < weight.shape[0]:
-        raise IndexError(f"ids of an embedding must be 0 to {weight.shape[0] - 1}")
+    range_text = f"ids of an embedding must be 0 to {weight.shape[0] - 1}"
+    if ids.is_cuda:  # is told later, as by torch's own
+        torch._assert_async(((ids >= 0) & (ids < weight.shape[0])).all(), range_text)
+    elif ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < weight.shape[0]:
+        raise IndexError(range_text)
     rows = ids.reshape(-1).to(torch.int32).contiguous()
-    out = torch.empty(rows.numel(), weight.shape[1])
-    _lpmm.decode_rows(weight.plan, *weight.memory.addresses, weight.shape[1], rows.data_ptr(), rows.numel(), out.data_ptr())
+    out = torch.empty(rows.numel(), weight.shape[1], device=weight.device)
+    _lpmm.decode_rows(where(out, False), weight.plan, *weight.memory.addresses, weight.shape[1], rows.data_ptr(), rows.numel(), out.data_ptr())
     return out.to(weight.dtype).view(*ids.shape, weight.shape[1])
 
 
@@ -239,9 +242,10 @@ def _embedding_backward(dy: torch.Tensor, ids: torch.Tensor, number: int, paddin
         dy = dy * (ids != padding).unsqueeze(1)
     for first, rows in weight.panels():
         inside = (ids >= first) & (ids < first + rows)
-        if inside.any() or first + rows == weight.shape[0]:
-            gradient = _room("gradient", torch.float32, rows, dy.shape[1]).zero_()
-            weight.take_gradient(gradient.index_add_(0, ids[inside] - first, dy[inside]), first)
+        if dy.is_cuda or inside.any() or first + rows == weight.shape[0]:
+            gradient = _room("gradient", dy, torch.float32, rows, dy.shape[1]).zero_()
+            places, values = (ids - first).clamp(0, rows - 1), torch.where(inside.unsqueeze(1), dy, 0.0)
+            weight.take_gradient(gradient.index_add_(0, places, values), first)
     return dy.new_zeros(())
 
 
@@ -277,7 +281,8 @@ _decode.register_autograd(lambda ctx, dy: (_decode_backward(dy, ctx.number), Non
 
 
 def _as_autocast(x):
-    return x.to(torch.get_autocast_dtype("cpu")) if torch.is_autocast_enabled("cpu") else x
+    kind = x.device.type
+    return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
 
 
 def _call_linear(x, weight, bias=None):
