@@ -6,7 +6,7 @@ usage: tests/sass.py [--build build] [--tools FOLDER] [--arch 90]
 Reads the PTX and the machine code that the build keeps of the kernels of packed memory (BUILD/kernels/kept), and
 prints a row per fast kernel: registers, bytes of stack, which is where registers spill, and instructions per element
 where cuobjdump and nvdisasm are found (on PATH, beside nvcc, or in --tools). Fails where a kernel has a stack, more
-registers than it should (128; 168 where two states, an error or fp32 weights wait for steps), or more instructions per
+registers than it should (128; 168 where two states or an error wait for their steps), or more instructions per
 element than the limits below. Without such a build it says so, looks at sources alone, and exits with 0.
 
 Counted is the longest way through the kernel from entry to exit, of those that store most bytes, which is what all
@@ -92,8 +92,7 @@ def title(symbol):
 
 def most_registers(row):
     """That a kernel should have; more where two states, or an error and one, wait for their steps."""
-    more = ("feedback", "nano", "fp32") if has_states(row) == (1, 1) else ("fp32 weights",)
-    return 168 if any(word in row for word in more) else 128
+    return 168 if has_states(row) == (1, 1) and any(word in row for word in ("feedback", "nano", "fp32")) else 128
 
 
 def has_states(row):

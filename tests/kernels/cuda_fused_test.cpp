@@ -144,6 +144,13 @@ std::vector<Case> cases() {
       const auto codecs =
           std::visit([&](const auto& r) { return codecs_of(r, fused::kCodecs[set], number % 2 == 1); }, rule);
       cases.push_back({name, codecs, rule});
+      // A framework's bf16 takes the kernels of its fp32.
+      const Codec wanted = SpecReader((set + number) % 2 == 0 ? "bf16:sr" : "bf16:rn").codec;
+      fused::Codecs narrow = codecs;
+      for (const Role role : {Role::kParameter, Role::kAccumulator}) {
+        if (narrow[role] == fused::kFp32) narrow[role] = wanted;
+      }
+      if (set >= fused::kCodecSets) cases.push_back({name + ", bf16", narrow, rule});
     }
   }
   return cases;
@@ -160,7 +167,7 @@ void update_both(std::vector<Tensor>& a, std::vector<Tensor>& b, const std::vect
       const Noise noise{7, static_cast<std::uint32_t>(i), step, 0};
       updates.push_back({rules[i], {tensors[i].views(), noise}, &tensors[i].storable});
       UpdateArgs& args = updates.back().args;
-      args.keeps_gradient = i % 2 == 1 && args.roles[Role::kAccumulator].codec.format.map == Map::kFp32;
+      args.keeps_gradient = i % 2 == 1 && !is_packed(args.roles[Role::kAccumulator].codec.format);
     }
     return updates;
   };

@@ -44,13 +44,21 @@ bool feeds_back(const R& rule) {
   if constexpr (FeedsBack<R>) return !same(rule.feedback, 0.0F);
   return false;
 }
-// fp32 values may be a framework's, which begin anywhere: fours of them are read at once.
+// Plain values may be a framework's, which begin anywhere: fours of them are read at once.
 bool is_aligned(const RoleView& role) {
-  const bool is_plain = role.codec.format.map == Map::kFp32;
-  return !is_plain || reinterpret_cast<std::uintptr_t>(role.codes) % alignof(FourFloats) == 0;
+  const std::size_t four = role.codec.format.map == Map::kFp32   ? alignof(FourFloats)
+                           : role.codec.format.map == Map::kBf16 ? alignof(FourHalves)
+                                                                 : 1;
+  return reinterpret_cast<std::uintptr_t>(role.codes) % four == 0;
 }
-// Sets behind those of the presets have parameters or gradients in fp32, of a framework or summed over slots:
-// the usual rules have kernels for them, with usual scalars.
+// Sets behind those of the presets have plain parameters or gradients, of a framework or summed over slots:
+// the usual rules have kernels for them, with usual scalars. These kernels take bf16 for fp32.
+RoleArray<RoleView> plain_as_fp32(RoleArray<RoleView> roles) {
+  for (const Role role : {Role::kParameter, Role::kAccumulator}) {
+    if (roles[role].codec.format.map == Map::kBf16) roles[role].codec = fused::kFp32;
+  }
+  return roles;
+}
 template <class R, int kSet>
 UpdateKernel<R> kernel_of_set(const R& rule, const RoleArray<RoleView>& roles) {
   constexpr fused::Codecs kCodecs = fused::codecs_of<R, kSet>();
@@ -58,11 +66,11 @@ UpdateKernel<R> kernel_of_set(const R& rule, const RoleArray<RoleView>& roles) {
   constexpr bool kIsOfPreset = kSet < fused::kCodecSets;
   if (!std::all_of(roles.begin(), roles.end(), is_aligned)) return {};
   if constexpr (!kIsOfPreset && !is_packed(kParameter.format) && fused::is_compiled<R>(kSet)) {
-    if (!fused::serves(kCodecs, roles) || feeds_back(rule)) return {};
+    if (!fused::serves(kCodecs, plain_as_fp32(roles)) || feeds_back(rule)) return {};
     return kernel_of_scalars<R, kSet, false>(rule);
   } else if constexpr (is_packed(kParameter.format) && fused::takes<R>(kCodecs) &&
                        (kIsOfPreset || fused::is_compiled<R>(kSet))) {
-    if (!fused::serves(kCodecs, roles)) return {};
+    if (!fused::serves(kCodecs, kIsOfPreset ? roles : plain_as_fp32(roles))) return {};
     if constexpr (FeedsBack<R>) {
       if (feeds_back(rule)) return kernel_of_scalars<R, kSet, true>(rule);
     }

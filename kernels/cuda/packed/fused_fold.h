@@ -9,26 +9,6 @@
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 
 // Four neighbouring halves of a float.
-struct alignas(8) FourHalves {
-  std::uint16_t x[kColumns];
-};
-// A gradient's values, aligned for it where four are read.
-LPMM_DEVICE float widened(float x) {
-  return x;
-}
-LPMM_DEVICE float widened(std::uint16_t x) {
-  return bf16_to_float(x);
-}
-LPMM_DEVICE FourFloats four_of(const float* from) {
-  return *reinterpret_cast<const FourFloats*>(from);
-}
-LPMM_DEVICE FourFloats four_of(const std::uint16_t* from) {
-  const FourHalves halves = *reinterpret_cast<const FourHalves*>(from);
-  FourFloats floats;
-  LPMM_UNROLL for (int i = 0; i < kColumns; ++i) floats.x[i] = bf16_to_float(halves.x[i]);
-  return floats;
-}
-
 // ---- folds and square sums -------------------------------------------------------------------------------
 inline constexpr int kWarpsOfBlock = kFusedThreads / kWarp;
 static_assert(kFusedThreads == kTreeThreads && kFusedThreads == kPieceGroups * kSumLanes);

@@ -31,6 +31,25 @@ inline constexpr int kFour = 4;
 struct alignas(16) FourFloats {
   float x[kFour];
 };
+struct alignas(8) FourHalves {
+  std::uint16_t x[kColumns];
+};
+// A gradient's values, aligned for it where four are read.
+LPMM_DEVICE float widened(float x) {
+  return x;
+}
+LPMM_DEVICE float widened(std::uint16_t x) {
+  return bf16_to_float(x);
+}
+LPMM_DEVICE FourFloats four_of(const float* from) {
+  return *reinterpret_cast<const FourFloats*>(from);
+}
+LPMM_DEVICE FourFloats four_of(const std::uint16_t* from) {
+  const FourHalves halves = *reinterpret_cast<const FourHalves*>(from);
+  FourFloats floats;
+  LPMM_UNROLL for (int i = 0; i < kColumns; ++i) floats.x[i] = bf16_to_float(halves.x[i]);
+  return floats;
+}
 
 // ---- codes -----------------------------------------------------------------------------------------------
 // The codes of a thread as they lie in memory.
@@ -358,7 +377,7 @@ struct Stored {
   static constexpr int kBits = kCodec.format.bits;
   static constexpr Coding kCoding = coding_of(kCodec.format.map);
   static constexpr bool kIsPlain =
-      kCodec.format.map == Map::kFp32 && !fused::is_none(kCodec);         // fp32, without steps
+      kCodec.format.map == Map::kFp32 && !fused::is_none(kCodec);         // fp32, or bf16
   static constexpr bool kIsThere = !kIsPlain && !fused::is_none(kCodec);  // packed
   static constexpr int kBlock = kCodec.block;
   // Blocks smaller than a group share it.

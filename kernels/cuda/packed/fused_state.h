@@ -59,10 +59,29 @@ struct RoleState {
   }
 };
 
-// The part of a plain role in a unit: a row of it is four neighbours.
-LPMM_DEVICE FourFloats* plain_row(std::uint8_t* values, std::uint32_t group, int column, int j) {
+// Row j of a thread in a plain role, fp32 or bf16: which of its fours it is.
+LPMM_DEVICE std::int64_t plain_four(std::uint32_t group, int column, int j) {
   constexpr std::int64_t kFours = kGroup / kFour;
-  return global(reinterpret_cast<FourFloats*>(values)) + (kFours * group + kColumns * j + column);
+  return kFours * group + kColumns * j + column;
+}
+LPMM_DEVICE FourFloats read_plain(const cuda::Slot& slot, std::int64_t four) {
+  if (slot.codec.format.map == Map::kBf16) {
+    return four_of(global(reinterpret_cast<const std::uint16_t*>(slot.codes)) + kFour * four);
+  }
+  return four_of(global(reinterpret_cast<const float*>(slot.codes)) + kFour * four);
+}
+LPMM_DEVICE void write_plain(const cuda::Slot& slot, std::int64_t four, const FourFloats& row,
+                             const ThreadLine& line, int j) {
+  if (slot.codec.format.map != Map::kBf16) {
+    global(reinterpret_cast<FourFloats*>(slot.codes))[four] = row;
+    return;
+  }
+  FourHalves halves;
+  LPMM_UNROLL for (int i = 0; i < kColumns; ++i) {
+    halves.x[i] = takes_draws(slot.codec.rounding) ? float_to_bf16_stochastic(row.x[i], line(j, i) >> 16)
+                                                   : cuda::nearest_bf16(row.x[i]);
+  }
+  global(reinterpret_cast<FourHalves*>(slot.codes))[four] = halves;
 }
 
 // Values of packed codes, which were staged.
@@ -80,13 +99,14 @@ struct Input {
     LPMM_UNROLL for (int i = 0; i < kColumns; ++i) x[i] = reader.value(row, i);
   }
 };
-// Values that are fp32, read where they lie.
+// Plain values, read where they lie.
 struct PlainInput {
   FourFloats rows[2];
   LPMM_DEVICE void load(const cuda::Slot& slot, std::uint32_t group, const std::byte*, std::uint32_t,
                         std::uint32_t, int lane, int pair) {
-    rows[0] = *plain_row(slot.codes, group, lane % kColumns, pair);
-    rows[1] = *plain_row(slot.codes, group, lane % kColumns, pair + kPairs);
+    const int column = lane % kColumns;
+    rows[0] = read_plain(slot, plain_four(group, column, pair));
+    rows[1] = read_plain(slot, plain_four(group, column, pair + kPairs));
   }
   template <class State>
   LPMM_DEVICE void read(const State&, const Given&, int j, float (&x)[kColumns]) const {

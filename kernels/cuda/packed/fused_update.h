@@ -64,8 +64,7 @@ class UnitUpdate {
   // all roles.
   static constexpr bool kParks = V::kIsThere && V::kIsAtOnce && M::kIsThere && !P::kIsPlain && !A::kIsPlain;
   // Thread blocks per multiprocessor: 128 registers for each thread, or 168 where more values are kept.
-  static constexpr bool kKeepsMore = V::kIsThere ? kFeedback || !kParks : P::kIsPlain;
-  static constexpr int kBlocks = M::kIsThere && kKeepsMore ? 3 : 4;
+  static constexpr int kBlocks = V::kIsThere && M::kIsThere && (kFeedback || !kParks) ? 3 : 4;
 
   // Makes the tables, by all threads of a block.
   LPMM_DEVICE static void make_tables(SoftTable* tables, int thread) {
@@ -85,7 +84,9 @@ class UnitUpdate {
   static constexpr std::uint32_t kLacks = Of::kBits < kRows ? 1 : 0;
   // The bytes behind the staged codes for values that have no word of codes to wait in.
   static constexpr std::uint32_t kParkedBytes =
-      kParks ? 4 * kPairs * kFusedThreads * (kLacks<P> + kLacks<A> + kLacks<M> + kLacks<V>) : 0;
+      P::kIsPlain ? sizeof(FourFloats) * kRows * kFusedThreads
+      : kParks    ? 4 * kPairs * kFusedThreads * (kLacks<P> + kLacks<A> + kLacks<M> + kLacks<V>)
+                  : 0;
 
   // Asks for the codes of the unit that begins with a group, by all lanes of a warp. Returns the step of the
   // role of the lane's column.
@@ -168,6 +169,11 @@ class UnitUpdate {
     body(parked<A, kAtA, kA, kHalf>(pair), v[1]);
     body(parked<M, kAtM, kM, kHalf>(pair), v[2]);
     body(parked<V, kAtV, kV, kHalf>(pair), v[3]);
+  }
+  // New values of a plain parameter wait in shared memory, for they would take a fifth of the registers.
+  LPMM_DEVICE FourFloats& parked_row(int j) const {
+    auto* const rows = reinterpret_cast<FourFloats*>(shared_ + behind_stages(kStagedBytes));
+    return rows[static_cast<std::uint32_t>(j) * kFusedThreads + threadIdx.x];
   }
   LPMM_DEVICE void park(int n, float (&v)[kColumns]) const {
     const auto put = [](std::uint32_t& place, float value) { place = float_bits(value); };
@@ -292,7 +298,9 @@ class UnitUpdate {
       p[i] = x[i][Role::kParameter].v;
     }
     p_.finish(p, j);
-    if constexpr (P::kIsThere) {
+    if constexpr (P::kIsPlain) {
+      parked_row(j) = {p[0], p[1], p[2], p[3]};
+    } else {
       const auto stored = p_.encode(p_writer, p, j);
       const typename P::Reader p_reader(p_.next[0], given_);
       LPMM_UNROLL for (int i = 0; i < kColumns; ++i) {
@@ -355,15 +363,13 @@ class UnitUpdate {
     const RoleArray<cuda::Slot>& at = job_.roles.at;
     if constexpr (P::kIsPlain) {
       LPMM_UNROLL for (int j = 0; j < kRows; ++j) {
-        FourFloats row;
-        LPMM_UNROLL for (int i = 0; i < kColumns; ++i) row.x[i] = p_.values[kColumns * j + i];
-        *plain_row(at[Role::kParameter].codes, group_, column_, j) = row;
+        write_plain(at[Role::kParameter], plain_four(group_, column_, j), parked_row(j), p_.line, j);
       }
     }
     if constexpr (A::kIsPlain) {
       if (job_.keeps_gradient) return;
       LPMM_UNROLL for (int j = 0; j < kRows; ++j) {
-        *plain_row(at[Role::kAccumulator].codes, group_, column_, j) = FourFloats{};
+        write_plain(at[Role::kAccumulator], plain_four(group_, column_, j), {}, {}, j);
       }
     }
   }
@@ -393,7 +399,7 @@ class UnitUpdate {
   const Given given_;
   std::byte* shared_;
   const std::uint32_t staged_;  // bytes before this unit's codes
-  RoleState<P, P::kIsPlain> p_;
+  RoleState<P, false> p_;
   RoleState<A, false> a_;
   RoleState<M, M::kIsThere> m_;
   RoleState<V, V::kIsThere && !kParks> v_;
