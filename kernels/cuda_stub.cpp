@@ -16,8 +16,8 @@ std::unique_ptr<Device> make_gpu(int, GpuOptions) {
 std::unique_ptr<PackedDevice> make_packed_gpu(int, GpuOptions) {
   throw std::runtime_error(kWhy);
 }
-int use_gpu(int) {
-  throw std::runtime_error(kWhy);
+int use_gpu(int number) noexcept {
+  return number;
 }
 bool gpu_is_there() {
   return false;

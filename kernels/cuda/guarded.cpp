@@ -10,7 +10,8 @@
 namespace lpmm::kernels::cuda_emulated {
 namespace {
 
-constexpr std::size_t kPage = 4096, kReserved = std::size_t{1} << 36;
+constexpr std::size_t kPage = 4096, kHugePage = 1 << 21;
+constexpr std::size_t kMost = std::size_t{1} << 36;  // bytes at once
 
 // All of it lies in one range of addresses, so that one call opens or closes it.
 struct Range {
@@ -19,16 +20,21 @@ struct Range {
   std::map<std::size_t, std::size_t> taken;  // first byte: bytes
   int open = 0;                              // how many Unguarded live
 
-  // The first gap of `bytes`; kReserved where there is none.
+  // The first gap of `bytes`; kMost where there is none.
   std::size_t gap_of(std::size_t bytes) const {
     std::size_t at = 0;
     for (const auto& [first, size] : taken) {
       if (first - at >= bytes) return at;
       at = first + size;
     }
-    return kReserved - at >= bytes ? at : kReserved;
+    return kMost - at >= bytes ? at : kMost;
   }
-  std::size_t used() const { return taken.empty() ? 0 : taken.rbegin()->first + taken.rbegin()->second; }
+  // In whole huge pages: what is opened takes time by pages.
+  std::size_t used() const {
+    if (taken.empty()) return 0;
+    const auto& [first, size] = *taken.rbegin();
+    return (first + size + kHugePage - 1) / kHugePage * kHugePage;
+  }
   void protect(int protection) const {
     if (used() == 0 || mprotect(base, used(), protection) == 0) return;
     std::perror(
@@ -47,14 +53,17 @@ std::byte* allocate_guarded(std::int64_t bytes) {
   Range& r = range();
   const std::lock_guard lock(r.mutex);
   if (r.base == nullptr) {
-    void* memory = mmap(nullptr, kReserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* memory =
+        mmap(nullptr, kMost + kHugePage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return nullptr;
-    r.base = static_cast<std::byte*>(memory);
+    const std::size_t over = reinterpret_cast<std::uintptr_t>(memory) % kHugePage;
+    r.base = static_cast<std::byte*>(memory) + (kHugePage - over) % kHugePage;
+    madvise(r.base, kMost, MADV_HUGEPAGE);
   }
-  if (bytes <= 0 || static_cast<std::size_t>(bytes) > kReserved - kPage) return nullptr;
+  if (bytes <= 0 || static_cast<std::size_t>(bytes) > kMost) return nullptr;
   const std::size_t size = (static_cast<std::size_t>(bytes) + kPage - 1) / kPage * kPage;
   const std::size_t first = r.gap_of(size);
-  if (first == kReserved) return nullptr;
+  if (first == kMost) return nullptr;
   r.taken[first] = size;
   if (r.open > 0) r.protect(PROT_READ | PROT_WRITE);
   return r.base + first;

@@ -12,7 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <new>
+#include <mutex>
 
 #include "kernels/orthogonal.h"
 #include "lpmm/base/error.h"
@@ -200,22 +200,25 @@ class Updates {
                                 plan.policy.error_feedback && packed_parameter, last_rate);
     updates_.push_back({rule, args});
   }
-  // The tensors, by their order, that now hold something else than they should, as a value could not be
-  // stored.
-  std::vector<std::int64_t> run(const Place& place) {
-    std::vector<std::int64_t> failed;
-    const nb::gil_scoped_release release;
+  std::int64_t workspace_bytes(const Place& place) const {
     const DeviceAt on(place);
-    Results<bool> storable(*on, updates_.size());
     std::int64_t bytes = 0;
     for (const kernels::TensorUpdate& u : updates_) {
       bytes = std::max(bytes, kernels::update_workspace_bytes(*on, u.rule));
     }
-    const DeviceMemory workspace = on->allocate(bytes);
-    if (workspace == nullptr && bytes > 0) throw std::bad_alloc();
+    return bytes;
+  }
+  // The tensors, by their order, that now hold something else than they should, as a value could not be
+  // stored.
+  // `workspace` has workspace_bytes(), 64-byte aligned.
+  std::vector<std::int64_t> run(const Place& place, Address workspace) {
+    std::vector<std::int64_t> failed;
+    const nb::gil_scoped_release release;
+    const DeviceAt on(place);
+    Results<bool> storable(*on, updates_.size());
     for (std::size_t i = 0; i < updates_.size(); ++i) {
       updates_[i].storable = &storable[i];
-      updates_[i].workspace = workspace.get();
+      updates_[i].workspace = reinterpret_cast<std::byte*>(workspace);
     }
     if (on->is_host()) {
       const auto update = [&](std::int64_t i) -> auto& {
@@ -264,9 +267,10 @@ class SquareSum {
     constexpr std::uint32_t kMost = kMostMicrobatches;
     f.args.noise = {seed, ordinal, step, noise_stream(Role::kAccumulator, number % kMost, number / kMost)};
     const nb::gil_scoped_release release;
+    const std::lock_guard hold(lock_);
     const DeviceAt at(place);
     PackedDevice& on = at->is_host() && count < kSmall ? one_thread() : *at;
-    if (folds_ == kMostWaiting) read_waiting();
+    if (folds_ == kMostWaiting || place != place_) read_waiting();
     Gain here;
     Gain& gain = at->is_host() ? here : next(*at, place);
     f.result = &gain.result;
@@ -276,10 +280,14 @@ class SquareSum {
   }
   // Waits for the folds so far; NaN where something was not finite, and the sum is lost.
   double value() {
+    const nb::gil_scoped_release release;
+    const std::lock_guard hold(lock_);
     read_waiting();
     return sum_;
   }
   void clear() {
+    const nb::gil_scoped_release release;
+    const std::lock_guard hold(lock_);
     read_waiting();
     sum_ = 0;
   }
@@ -306,6 +314,7 @@ class SquareSum {
     folds_ = 0;
   }
 
+  std::mutex lock_;
   double sum_ = 0;
   std::size_t folds_ = 0;  // that wait
   std::unique_ptr<Results<Gain>> waiting_;
@@ -370,7 +379,10 @@ NB_MODULE(_lpmm, m) {
   });
   m.attr("version") = LPMM_VERSION;
   m.def("set_threads", &set_threads);
-  m.def("open", [](const Place& place) { const DeviceAt on(place); });  // an error now rather than in a step
+  m.def("open", [](const Place& place) {
+    const nb::gil_scoped_release release;
+    const DeviceAt on(place);
+  });  // an error now rather than in a step
   m.def("presets", [] { return std::vector<std::string>(preset_names().begin(), preset_names().end()); });
   m.def("rules", [] { return std::vector<std::string>(rule_names().begin(), rule_names().end()); });
   m.def("spec", [](const std::string& text) { return lpmm::to_string(parse_spec(text)); });
@@ -383,7 +395,11 @@ NB_MODULE(_lpmm, m) {
       .def_prop_ro("elements", [](const Plan& p) { return p.info.elements(); })
       .def("cut", &Plan::cut)
       .def("rows", &Plan::rows);
-  nb::class_<Updates>(m, "Updates").def(nb::init<>()).def("add", &Updates::add).def("run", &Updates::run);
+  nb::class_<Updates>(m, "Updates")
+      .def(nb::init<>())
+      .def("add", &Updates::add)
+      .def("workspace_bytes", &Updates::workspace_bytes)
+      .def("run", &Updates::run);
   m.def("square_sums", &square_sums);
   nb::class_<SquareSum>(m, "SquareSum")
       .def(nb::init<>())

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <exception>
 #include <map>
 #include <mutex>
 #include <new>
@@ -64,13 +65,13 @@ std::shared_ptr<PackedDevice> device_of(const Place& place) {
 
 }  // namespace
 
-DeviceAt::DeviceAt(const Place& place) : gpu_(place.first) {
-  if (gpu_ >= 0) gpu_before_ = kernels::use_gpu(gpu_);
-  device_ = device_of(place);
+DeviceAt::Current::Current(int number) : gpu(number) {
+  if (gpu >= 0) before = kernels::use_gpu(gpu);
 }
-DeviceAt::~DeviceAt() {
-  if (gpu_ >= 0) kernels::use_gpu(gpu_before_);
+DeviceAt::Current::~Current() {
+  if (gpu >= 0 && before != gpu) kernels::use_gpu(before);
 }
+DeviceAt::DeviceAt(const Place& place) : current_(place.first), device_(device_of(place)) {}
 
 PackedDevice& one_thread() {
   static CpuPackedDevice device(1);  // such a device has no state
@@ -115,8 +116,15 @@ DeviceMemory take_shared(PackedDevice& on, std::int64_t bytes) {
 }
 void give_back(DeviceMemory memory) {
   if (memory == nullptr || memory.get_deleter().device->is_host()) return;
+  PackedDevice* const on = memory.get_deleter().device;
+  try {
+    on->synchronize();  // what is queued may still write to it
+  } catch (const std::exception&) {
+    memory.release();  // a GPU that has failed, or that a forked child cannot reach
+    return;
+  }
   const std::lock_guard hold(lock);
-  kept[memory.get_deleter().device].push_back(std::move(memory));
+  kept[on].push_back(std::move(memory));
 }
 
 }  // namespace lpmm

@@ -20,15 +20,18 @@ using Place = std::pair<int, Address>;
 class DeviceAt {
  public:
   explicit DeviceAt(const Place& place);
-  ~DeviceAt();
   DeviceAt(const DeviceAt&) = delete;
   DeviceAt& operator=(const DeviceAt&) = delete;
   PackedDevice& operator*() const { return *device_; }
   PackedDevice* operator->() const { return device_.get(); }
 
  private:
+  struct Current {  // GPU of the thread
+    explicit Current(int gpu);
+    ~Current();
+    int gpu, before = -1;
+  } current_;
   std::shared_ptr<PackedDevice> device_;
-  int gpu_ = -1, gpu_before_ = -1;
 };
 
 // Tensors of fewer elements take one thread of the host, as waking threads takes longer than their work.

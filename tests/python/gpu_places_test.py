@@ -65,8 +65,11 @@ def calls(monkeypatch):
         def add(self, *args):
             self.count += 1
 
-        def run(self, place):
-            assert place == PLACE
+        def workspace_bytes(self, place):
+            return 64
+
+        def run(self, place, workspace):
+            assert place == PLACE and workspace
             calls.append(("update", self.count))
             return []
 
@@ -158,6 +161,21 @@ def test_states_of_torch_are_encoded_there(calls):
     optimizer.load_state_dict(theirs.state_dict())
     assert calls.count("encode") == 10 and all_on_gpu(optimizer)
     assert optimizer.torch_state_dict()["state"][0]["exp_avg"].device.type == "cuda"
+
+
+def test_tensors_of_two_places_are_refused(calls):
+    model = net()
+    optimizer = lpmm.AdamW(model.parameters())
+    give_gradients(model)
+    optimizer.step()
+    optimizer.state[model[1].weight]["momentum"] = torch.zeros(96 * 32, dtype=torch.uint8)
+    with pytest.raises(RuntimeError, match="its momentum on cpu"):
+        optimizer.step()
+    optimizer.zero_grad()
+    lpmm.pack(model, lpmm.AdamW(model.parameters()))
+    weight = model[0].weight
+    with pytest.raises(RuntimeError, match="ids lie on cpu"):
+        lpmm.parameters._embedding._init_fn(IDS, weight.anchor, weight.number, -1)
 
 
 def test_a_graph_that_is_captured_is_refused(calls, monkeypatch):

@@ -1,6 +1,7 @@
 """What people do with an optimizer of torch's: each works, or is refused in one sentence."""
 import copy
 import io
+import math
 import os
 import pathlib
 import pickle
@@ -559,6 +560,34 @@ def test_four_threads_and_a_child_process_train():
         optimizer.step()
         os._exit(0 if torch.isfinite(model[1].weight).all() else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize("microbatches", range(2))
+def test_a_part_of_a_gradient_is_refused(microbatches, monkeypatch):
+    """Backward ends between two panels of a weight."""
+    monkeypatch.setattr(lpmm.parameters, "_PANEL", 4096)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 300))
+    _, optimizer = prepared(3, model, min_elements=0)
+    for _ in range(microbatches):
+        model(torch.ones(2, 64)).sum().backward()
+    fold, calls = lpmm.PackedGradient.fold, []
+
+    def fails_at_the_second(self, g, first=0):
+        calls.append(first)
+        if len(calls) == 2:
+            raise MemoryError("as if there was none")
+        fold(self, g, first)
+
+    monkeypatch.setattr(lpmm.PackedGradient, "fold", fails_at_the_second)
+    with pytest.raises(MemoryError):
+        model(torch.ones(2, 64)).sum().backward()
+    monkeypatch.setattr(lpmm.PackedGradient, "fold", fold)
+    with pytest.raises(RuntimeError, match="part of a gradient"):
+        optimizer.step()
+    optimizer.zero_grad()
+    model(torch.ones(2, 64)).sum().backward()
+    assert abs(float(model[0].weight.grad.norm()) - math.sqrt(64 * 300 * 4)) < 1
+    optimizer.step()
 
 
 def test_an_overflow_of_weights_is_an_error_that_says_so():

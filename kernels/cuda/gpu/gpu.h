@@ -34,8 +34,8 @@ struct GpuOptions {
 std::unique_ptr<Device> make_gpu(int threads, GpuOptions options = {});
 // For packed memory alone: no other library is loaded, but for products of an orthogonal step.
 std::unique_ptr<PackedDevice> make_packed_gpu(int threads, GpuOptions options = {});
-// Makes a GPU the current one of the calling thread, and returns which was.
-int use_gpu(int number);
+// Makes a GPU the current one of the calling thread, and returns which was. Errors show in what follows.
+int use_gpu(int number) noexcept;
 bool gpu_is_there();
 BackendInfo gpu_backend();
 

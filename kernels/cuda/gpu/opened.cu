@@ -117,12 +117,11 @@ OpenedGpu::~OpenedGpu() {
 void OpenedGpu::open() {
   cudaDeviceProp device{};
   if (const std::string why = why_no_gpu(facts_of(options_.number, &device)); !why.empty()) {
-    throw std::runtime_error("CUDA: " + why + "; train.device = \"cpu\" trains on a processor");
+    throw std::runtime_error("CUDA: " + why + "; the CPU does the same work (train.device = \"cpu\")");
   }
   check(cudaSetDevice(options_.number), "device");
   if (stream_ == nullptr) check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream");
   keep_pool(options_.number);
-  staging_ = std::make_unique<Staging>();
   device_ = device.name;
   is_open_ = true;
 }
@@ -161,6 +160,7 @@ void OpenedGpu::release(std::byte* memory, std::int64_t bytes) noexcept {
   options_.release ? options_.release(memory, bytes) : static_cast<void>(cudaFree(memory));
 }
 void OpenedGpu::upload(void* to, const void* host, std::int64_t bytes) {
+  std::call_once(staging_begun_, [&] { staging_ = std::make_unique<Staging>(); });
   staging_->upload(static_cast<std::byte*>(to), static_cast<const std::byte*>(host), bytes, stream_);
 }
 void OpenedGpu::synchronize() const {

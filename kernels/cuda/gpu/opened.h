@@ -56,7 +56,7 @@ class OpenedGpu {
   std::mutex mutex_;  // of shared_
   std::set<void*> shared_;
   std::unique_ptr<Staging> staging_;
-  std::once_flag products_begun_;
+  std::once_flag staging_begun_, products_begun_;
   std::optional<Products> products_;
 };
 

@@ -9,10 +9,11 @@ std::unique_ptr<PackedDevice> make_packed_gpu(int threads, GpuOptions options) {
   return std::make_unique<cuda::OnGpu<cuda::CudaPackedDevice>>(std::move(options), threads);
 }
 
-int use_gpu(int number) {
-  int before = 0;
-  cuda::check(cudaGetDevice(&before), "no current device");
-  if (before != number) cuda::check(cudaSetDevice(number), "device");
+int use_gpu(int number) noexcept {
+  int before = number;
+  cudaGetDevice(&before);
+  if (before != number) cudaSetDevice(number);
+  cudaGetLastError();  // forgets an error
   return before;
 }
 

@@ -2,6 +2,7 @@
 #include "kernels/cuda/packed/fused.h"
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <iterator>
 #include <numeric>
@@ -117,11 +118,13 @@ class Update {
     first_units_.push_back(units_);
     const std::int64_t sizes[] = {padded(jobs_), padded(first_units_), padded(flags_),
                                   padded(left_) + std::int64_t{4} * units_};
-    StreamMemory room(std::accumulate(std::begin(sizes), std::end(sizes), std::int64_t{0}), stream);
-    auto* at = static_cast<std::byte*>(room.data());
+    const std::int64_t bytes = std::accumulate(std::begin(sizes), std::end(sizes), std::int64_t{0});
+    StreamMemory room(bytes, stream);
+    std::vector<std::byte> lists(static_cast<std::size_t>(bytes - std::int64_t{4} * units_));
+    std::int64_t at = 0;
     const auto copied = [&]<class T>(const std::vector<T>& from, std::int64_t size) {
-      copy_to_device(at, from.data(), static_cast<std::int64_t>(sizeof(T) * from.size()), stream);
-      return reinterpret_cast<T*>(std::exchange(at, at + size));
+      std::memcpy(lists.data() + at, from.data(), sizeof(T) * from.size());
+      return reinterpret_cast<T*>(static_cast<std::byte*>(room.data()) + std::exchange(at, at + size));
     };
     UpdateTable<R> table = {};
     table.jobs = copied(jobs_, sizes[0]);
@@ -131,6 +134,7 @@ class Update {
     bool* const* flags = copied(flags_, sizes[2]);
     left_[0] = static_cast<std::uint32_t>(left_.size() - 1);
     table.left = copied(left_, sizes[3]);
+    copy_to_device(room.data(), lists.data(), std::ssize(lists), stream);
     launch_all(table, flags, stream);
   }
 

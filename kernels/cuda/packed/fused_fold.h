@@ -8,7 +8,6 @@
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 
-// Four neighbouring halves of a float.
 // ---- folds and square sums -------------------------------------------------------------------------------
 inline constexpr int kWarpsOfBlock = kFusedThreads / kWarp;
 static_assert(kFusedThreads == kTreeThreads && kFusedThreads == kPieceGroups * kSumLanes);

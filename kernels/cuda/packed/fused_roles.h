@@ -31,7 +31,7 @@ inline constexpr int kFour = 4;
 struct alignas(16) FourFloats {
   float x[kFour];
 };
-struct alignas(8) FourHalves {
+struct alignas(8) FourHalves {  // bf16
   std::uint16_t x[kColumns];
 };
 // A gradient's values, aligned for it where four are read.

@@ -21,13 +21,13 @@ def check_type(x, what):
         raise ValueError(f"{what} is of type {x.dtype}, but lpmm computes in fp32: use float32, bfloat16 or float16")
 
 
-def where(x, is_read=True):
-    """Where kernels find a tensor, and the stream on which they follow torch's work. is_read: what they find is read on the host."""
+def where(x):
+    """Where kernels find a tensor, and the stream on which they follow torch's work."""
     if x.device.type != "cuda":
         return -1, 0
-    if is_read and torch.cuda.is_current_stream_capturing():
-        raise RuntimeError("whether gradients are finite is read on the host, which a CUDA graph cannot do: capture forward and backward "
-                           "without fold_gradients(), and call step() outside of the graph")
+    if torch.cuda.is_current_stream_capturing():
+        raise RuntimeError("lpmm's kernels are no part of a CUDA graph, as the host reads what they find: capture forward and backward "
+                           "without fold_gradients() and pack(), and call step() outside of the graph")
     return x.device.index, torch.cuda.current_stream(x.device).cuda_stream
 
 
@@ -39,9 +39,10 @@ def _number(x):
     global _last
     if not torch.is_tensor(x) or x.device.type != "cuda":
         return float(x)
-    if _last[0] is None or _last[0]() is not x or _last[1] != x._version:
-        _last = weakref.ref(x), x._version, float(x)
-    return _last[2]
+    last = _last
+    if last[0] is None or last[0]() is not x or last[1] != x._version:
+        _last = last = weakref.ref(x), x._version, float(x)
+    return last[2]
 
 
 # ---- DTensors, of which a process has a part: a run of rows
@@ -146,7 +147,7 @@ class PackedGradient(torch.Tensor):
 
     def reset(self):
         """As an update leaves it: empty."""
-        self.folds, self.scale, self.is_empty = 0, 1.0, True
+        self.folds, self.scale, self.is_empty, self.is_part = 0, 1.0, True, False
         self.squares.clear()
 
     @property
@@ -162,15 +163,14 @@ class PackedGradient(torch.Tensor):
         if g.device != self.device:
             raise RuntimeError(f"a gradient lies on {g.device}, and its sum on {self.device}")
         g = readable(g)
-        self.is_empty = False
+        self.is_empty, self.is_part = False, first + g.numel() < self.plan.elements
         self.squares.fold(where(g), self.plan, *self.memory.addresses, first, g.numel(), g.data_ptr(), g.dtype == torch.bfloat16,
                           1 / self.scale, self.seed, self.ordinal, self.update, self.folds)
-        if first + g.numel() == self.plan.elements:
-            self.folds += 1
+        self.folds += not self.is_part
 
     def zero_(self):
         if not self.is_empty:
-            _lpmm.clear(where(self, False), self.plan, *self.memory.addresses)
+            _lpmm.clear(where(self), self.plan, *self.memory.addresses)
         self.reset()
         return self
 

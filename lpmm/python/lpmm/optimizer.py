@@ -152,7 +152,7 @@ class Optimizer(torch.optim.Optimizer):
             if of is not group:
                 continue
             check_type(p, f"parameter {ordinal}")  # none is kept: accelerate shards and replaces them afterwards
-            _lpmm.open(where(here(p), False))
+            _lpmm.open(where(here(p)))
             _Slot(p, group, ordinal, self.rule, self._settings(group))
         if self._folding:
             self.fold_gradients("none" if self._folding == "none" else None)
@@ -188,8 +188,10 @@ class Optimizer(torch.optim.Optimizer):
     def _apply(self, places):
         todo = []
         for ordinal, group, p, g in places:
-            if g is None or (isinstance(g, PackedGradient) and g.folds == 0 and g.is_finite):
+            if g is None or (isinstance(g, PackedGradient) and g.is_empty):
                 continue
+            if isinstance(g, PackedGradient) and g.is_part:
+                raise RuntimeError(f"parameter {ordinal} has a part of a gradient, because backward ended early; call zero_grad() first")
             slot = self._slot(p, group, ordinal)
             if isinstance(g, PackedGradient):
                 todo.append((ordinal, group, p, slot, g, g.as_role(), g.scale))
@@ -253,16 +255,22 @@ class Optimizer(torch.optim.Optimizer):
                     kind = BF16_NEAREST
                 roles.append((PARAMETER, local.data_ptr(), 0, kind))
             for name, (role, _) in slot.states.items():
+                if here(state[name]).device != here(p).device:
+                    raise RuntimeError(f"parameter {ordinal} lies on {p.device}, and its {name} on {state[name].device}: move the model "
+                                       "before its optimizer is made, or load the optimizer's state once more")
                 roles.append((role, _address(state[name]), _address(state.get(name + "_steps")), PLANNED))
             factor = clip * scale
-            updates, held = places.setdefault(where(here(p)), (_lpmm.Updates(), []))
+            updates, held, _ = places.setdefault(where(here(p)), (_lpmm.Updates(), [], here(p).device))
             updates.add(slot.plan, configs[id(group)], roles, group["seed"], ordinal, step,
                         -factor if group["maximize"] else factor, group["last_lr"])
             held.append((ordinal, g, step))
-        failed = [held[i][0] for place, (updates, held) in places.items() for i in updates.run(place)]
+        failed = []
+        for place, (updates, held, device) in places.items():
+            room = torch.empty(updates.workspace_bytes(place), dtype=torch.uint8, device=device)
+            failed += [held[i][0] for i in updates.run(place, room.data_ptr() if room.numel() else 0)]
         for p, local in copies:
             p.copy_(local)
-        for _, held in places.values():
+        for _, held, _ in places.values():
             for _, g, step in held:
                 if isinstance(g, PackedGradient):
                     g.reset()

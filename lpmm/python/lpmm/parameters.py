@@ -15,7 +15,7 @@ _kept = threading.local()
 
 def _room(name, like, dtype, *shape):
     """A tensor that is used again: as many that come and go, between activations that stay, would leave gaps in the heap."""
-    count, rooms, key = math.prod(shape), vars(_kept), (name, dtype, where(like, False))
+    count, rooms, key = math.prod(shape), vars(_kept), (name, dtype, where(like))
     if key not in rooms or rooms[key].numel() < count:
         rooms[key] = torch.empty(count, dtype=dtype, device=like.device)
     return rooms[key][:count].view(shape)
@@ -62,7 +62,7 @@ class PackedParameter(torch.Tensor):
         return self
 
     def decode(self, first, out):
-        _lpmm.decode(where(out, False), self.plan, PARAMETER, *self.memory.addresses, first, out.numel(), out.data_ptr(), out.dtype == torch.bfloat16)
+        _lpmm.decode(where(out), self.plan, PARAMETER, *self.memory.addresses, first, out.numel(), out.data_ptr(), out.dtype == torch.bfloat16)
         return out
 
     def dequantize(self):
@@ -224,6 +224,8 @@ def _linear_backward(dy: torch.Tensor, x: torch.Tensor, number: int, transposed:
 @_operator("embedding", lambda ids, anchor, number, padding: anchor.new_empty(*ids.shape, _weights[number].shape[1]))
 def _embedding(ids: torch.Tensor, anchor: torch.Tensor, number: int, padding: int) -> torch.Tensor:
     weight = _weights[number]
+    if ids.device != weight.device:
+        raise RuntimeError(f"ids lie on {ids.device}, and the embedding on {weight.device}")
     range_text = f"ids of an embedding must be 0 to {weight.shape[0] - 1}"
     if ids.is_cuda:  # is told later, as by torch's own
         torch._assert_async(((ids >= 0) & (ids < weight.shape[0])).all(), range_text)
@@ -231,7 +233,7 @@ def _embedding(ids: torch.Tensor, anchor: torch.Tensor, number: int, padding: in
         raise IndexError(range_text)
     rows = ids.reshape(-1).to(torch.int32).contiguous()
     out = torch.empty(rows.numel(), weight.shape[1], device=weight.device)
-    _lpmm.decode_rows(where(out, False), weight.plan, *weight.memory.addresses, weight.shape[1], rows.data_ptr(), rows.numel(), out.data_ptr())
+    _lpmm.decode_rows(where(out), weight.plan, *weight.memory.addresses, weight.shape[1], rows.data_ptr(), rows.numel(), out.data_ptr())
     return out.to(weight.dtype).view(*ids.shape, weight.shape[1])
 
 
@@ -242,10 +244,12 @@ def _embedding_backward(dy: torch.Tensor, ids: torch.Tensor, number: int, paddin
         dy = dy * (ids != padding).unsqueeze(1)
     for first, rows in weight.panels():
         inside = (ids >= first) & (ids < first + rows)
-        if dy.is_cuda or inside.any() or first + rows == weight.shape[0]:
+        if dy.is_cuda:  # torch's own sum of rows, with one more for ids that are not inside
+            places = torch.where(inside, ids - first, rows)
+            weight.take_gradient(torch.ops.aten.embedding_dense_backward(dy, places, rows + 1, rows, False)[:rows], first)
+        elif inside.any() or first + rows == weight.shape[0]:
             gradient = _room("gradient", dy, torch.float32, rows, dy.shape[1]).zero_()
-            places, values = (ids - first).clamp(0, rows - 1), torch.where(inside.unsqueeze(1), dy, 0.0)
-            weight.take_gradient(gradient.index_add_(0, places, values), first)
+            weight.take_gradient(gradient.index_add_(0, ids[inside] - first, dy[inside]), first)
     return dy.new_zeros(())
 
 
