@@ -12,6 +12,9 @@ namespace {
 
 constexpr std::size_t kPage = 4096, kHugePage = 1 << 21;
 constexpr std::size_t kMost = std::size_t{1} << 36;  // bytes at once
+// To open and to close takes time by pages, which are huge where there is much; to make a huge one takes
+// long.
+constexpr std::size_t kInSmallPages = kHugePage;
 
 // All of it lies in one range of addresses, so that one call opens or closes it.
 struct Range {
@@ -29,11 +32,11 @@ struct Range {
     }
     return kMost - at >= bytes ? at : kMost;
   }
-  // In whole huge pages: what is opened takes time by pages.
-  std::size_t used() const {
+  std::size_t used() const {  // in whole pages
     if (taken.empty()) return 0;
     const auto& [first, size] = *taken.rbegin();
-    return (first + size + kHugePage - 1) / kHugePage * kHugePage;
+    const std::size_t end = first + size;
+    return end <= kInSmallPages ? end : (end + kHugePage - 1) / kHugePage * kHugePage;
   }
   void protect(int protection) const {
     if (used() == 0 || mprotect(base, used(), protection) == 0) return;
@@ -58,7 +61,7 @@ std::byte* allocate_guarded(std::int64_t bytes) {
     if (memory == MAP_FAILED) return nullptr;
     const std::size_t over = reinterpret_cast<std::uintptr_t>(memory) % kHugePage;
     r.base = static_cast<std::byte*>(memory) + (kHugePage - over) % kHugePage;
-    madvise(r.base, kMost, MADV_HUGEPAGE);
+    madvise(r.base + kInSmallPages, kMost - kInSmallPages, MADV_HUGEPAGE);
   }
   if (bytes <= 0 || static_cast<std::size_t>(bytes) > kMost) return nullptr;
   const std::size_t size = (static_cast<std::size_t>(bytes) + kPage - 1) / kPage * kPage;
