@@ -266,6 +266,13 @@ Case preset(const char* name, std::size_t set) {
 std::vector<Case> presets() {
   return {preset("lpmm", 2), preset("lpmm-compact", 3), preset("lpmm-min", 4), preset("lpmm-nano", 5)};
 }
+// Of these the emulated device is tested in cuda_fused_test.cpp.
+std::vector<Case> beside_plain() {
+  Case narrow = preset("beside bf16 of a framework", 9);
+  narrow.codecs[Role::kParameter] = Codec{{Map::kBf16, 16}, 0, kSr, kMoving};
+  narrow.codecs[Role::kAccumulator] = Codec{{Map::kBf16, 16}, 0, kRn, kMoving};
+  return {narrow, preset("beside fp32 of a framework", 10), preset("sums in fp32", 13)};
+}
 
 // `keeps` says which states there are.
 template <class Keeps>
@@ -394,6 +401,7 @@ INSTANTIATE_TEST_SUITE_P(Gpu, PackedBytes, testing::Values("cuda"), name_of_devi
 TEST_P(PackedBytes, AreTheCpus) {
   compare({cpu}, {device()}, cases());
   if (!kSanitized) compare({cpu}, {device()}, presets());
+  if (GetParam() == kGpu) compare({cpu}, {device()}, beside_plain());
 }
 TEST_P(PackedBytes, OfRangesAndFailuresAreTheCpus) {
   compare_ranges_and_failures({cpu}, {device()});
