@@ -10,12 +10,14 @@ constexpr const char* kWhy = "this lpmm was built without CUDA; build it where n
 
 }  // namespace
 
+// NOLINTBEGIN(performance-unnecessary-value-param): as where CUDA is
 std::unique_ptr<Device> make_gpu(int, GpuOptions) {
   throw std::runtime_error(kWhy);
 }
 std::unique_ptr<PackedDevice> make_packed_gpu(int, GpuOptions) {
   throw std::runtime_error(kWhy);
 }
+// NOLINTEND(performance-unnecessary-value-param)
 int use_gpu(int number) noexcept {
   return number;
 }
