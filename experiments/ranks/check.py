@@ -2,9 +2,10 @@
 """Runs of several processes against the same run of one: equal bytes, bytes sent against the plan, ranks that are
 killed or stand still.
 
-usage: experiments/ranks/check.py LPMM [--kills 10] [--stalls 3] [--only bytes,resume,kill,stall,plan]
+usage: experiments/ranks/check.py LPMM [--kills 10] [--stalls 3] [--only bytes,resume,kill,stall,plan,meet]
                                        [--launcher "mpirun --oversubscribe -n"] [--stage 3] [--sends]
-Ranks read each other's memory; with --sends, and against the plan, they send it. With a launcher, which gets the number of processes as its next word, runs of several are its; one process is none's.
+Ranks read each other's memory; with --sends, and against the plan, they send it. With a launcher, which gets the number of processes as its next word, runs of several are its; one process is none's; a rank
+that stands still before all have met then costs two minutes.
 Prints a line for each comparison and exits 1 where one differs. Wants Python 3.8 and nothing else.
 """
 import argparse
@@ -195,6 +196,30 @@ class Checks:
         subprocess.run(["rm", "-rf", str(out)])
         return same
 
+    def meet(self, kills, stalls, draw):
+        """Ranks that are killed, or stand still, in their first 20 ms, before all have met."""
+        for number, what, count, most in ((signal.SIGKILL, "kills", kills, 3), (signal.SIGSTOP, "stalls", stalls, 124 if LAUNCHER else 5)):
+            slowest, orphans, went_on, last = 0.0, 0, 0, ""
+            for i in range(count):
+                out = self.folder / f"{what}{i}"
+                process = start(train(self.lpmm, RUNS[2], out, 4, "--set", "ranks.timeout_seconds=2", "--set", "train.steps=1000"))
+                ranks = []
+                while len(ranks) < 4 and process.poll() is None:
+                    ranks = children_of(process.pid)
+                time.sleep(draw.uniform(0, 0.02))
+                lost = draw.choice(ranks)
+                os.kill(lost, number)
+                began = time.monotonic()
+                while any(is_running(rank) for rank in ranks if rank != lost):
+                    time.sleep(0.01)
+                slowest = max(slowest, time.monotonic() - began)
+                said = own_lines(process.communicate()[1].strip())
+                orphans += orphans_of(ranks)
+                went_on += process.returncode == 0 or len(said) > 1 or not (said or LAUNCHER)
+                last = " / ".join(said) or last
+            self.say(f"{count} {what} before all have met", orphans == 0 and went_on == 0 and slowest < most,
+                     f"the others ended within {slowest:.1f} s, {orphans} orphans; \"{last}\"")
+
     def stall(self, stalls, draw):
         timeout = 2
         for i in range(stalls):
@@ -251,7 +276,7 @@ def main():
     parser.add_argument("--launcher", default="")
     parser.add_argument("--stage", type=int, default=1)
     parser.add_argument("--sends", action="store_true")
-    parser.add_argument("--only", default="bytes,plan,resume,kill,stall")
+    parser.add_argument("--only", default="bytes,plan,resume,kill,stall,meet")
     o = parser.parse_args()
     global KILLED
     LAUNCHER.extend(o.launcher.split())
@@ -265,6 +290,8 @@ def main():
                 checks.kill(o.kills, draw)
             elif part == "stall":
                 checks.stall(o.stalls, draw)
+            elif part == "meet":
+                checks.meet(o.kills, o.stalls, draw)
             else:
                 getattr(checks, part)()
     print(f"{checks.failed} differ" if checks.failed else "all equal")

@@ -208,9 +208,8 @@ class Updates {
     }
     return bytes;
   }
-  // The tensors, by their order, that now hold something else than they should, as a value could not be
-  // stored.
-  // `workspace` has workspace_bytes(), 64-byte aligned.
+  // Returns the tensors, by their order, that now hold something else than they should, as a value could not
+  // be stored. `workspace` has workspace_bytes(), 64-byte aligned.
   std::vector<std::int64_t> run(const Place& place, Address workspace) {
     std::vector<std::int64_t> failed;
     const nb::gil_scoped_release release;
@@ -251,6 +250,12 @@ class Updates {
 // gain from a gradient, before it is rounded, is right on average, and so is the sum of the gains.
 class SquareSum {
  public:
+  ~SquareSum() {
+    try {
+      read_waiting();                  // nothing may write to its room when that is given on
+    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): a GPU that failed writes no more
+    }
+  }
   // accumulator += scale * gradient, from an element on. `number` counts the gradients of a tensor in a step;
   // the first finds the accumulator empty.
   void fold(const Place& place, const Plan& plan, Address codes, Address steps, std::int64_t first,

@@ -168,6 +168,8 @@ class Launched {
     try {
       transport_->wait_until_open();
     } catch (const RunError&) {
+      // A launcher ends all as soon as one has ended: the first one that is there speaks for all.
+      std::this_thread::sleep_for(std::chrono::seconds(std::min(launch_.rank, 2)));
       end_without_libraries();
       throw;
     }

@@ -18,7 +18,8 @@ class Gpu final : public OnGpu<CudaDevice> {
   Gpu(int threads, GpuOptions options) : OnGpu(std::move(options), threads, true) {}
 
   std::string compute_library() const override {
-    return OnGpu::compute_library() + (cudnn_ ? ", " + version_of(*cudnn_) : "");
+    if (gpu_.library().empty()) return std::string(kGpu);
+    return gpu_.library() + (cudnn_ ? ", " + version_of(*cudnn_) : "") + ", " + gpu_.device();
   }
   // The context, code of kernels and libraries, on an H100 with CUDA 13: 594 MB were measured, 13 MB more
   // with cuDNN.
