@@ -203,16 +203,9 @@ class Checks:
             for i in range(count):
                 out = self.folder / f"{what}{i}"
                 process = start(train(self.lpmm, RUNS[2], out, 4, "--set", "ranks.timeout_seconds=2", "--set", "train.steps=1000"))
-                ranks = []
-                while len(ranks) < 4 and process.poll() is None:
-                    ranks = children_of(process.pid)
+                ranks = four_of(process)
                 time.sleep(draw.uniform(0, 0.02))
-                lost = draw.choice(ranks)
-                os.kill(lost, number)
-                began = time.monotonic()
-                while any(is_running(rank) for rank in ranks if rank != lost):
-                    time.sleep(0.01)
-                slowest = max(slowest, time.monotonic() - began)
+                slowest = max(slowest, lose(draw.choice(ranks), number, ranks))
                 said = own_lines(process.communicate()[1].strip())
                 orphans += orphans_of(ranks)
                 went_on += process.returncode == 0 or len(said) > 1 or not (said or LAUNCHER)
@@ -227,18 +220,11 @@ class Checks:
             words = train(self.lpmm, RUNS[2], out, 4, "--set", f"ranks.timeout_seconds={timeout}", "--set",
                           "train.steps=1000")
             process = start(words)
-            ranks = []
-            while len(ranks) < 4 and process.poll() is None:
-                ranks = children_of(process.pid)
+            ranks = four_of(process)
             while not (out / "log.jsonl").exists() and process.poll() is None:
                 time.sleep(0.01)  # they have met
             time.sleep(draw.uniform(0.5, 1.5))
-            stopped = draw.choice(ranks)
-            os.kill(stopped, signal.SIGSTOP)
-            began = time.monotonic()
-            while any(is_running(rank) for rank in ranks if rank != stopped):
-                time.sleep(0.01)
-            took = time.monotonic() - began
+            took = lose(draw.choice(ranks), signal.SIGSTOP, ranks)
             said = "\n".join(own_lines(process.communicate()[1].strip()))
             orphans = orphans_of(ranks)
             self.say("a rank that stands still", "has not been heard of for 2 s" in said and said.count("\n") == 0 and took < timeout + 3 and
@@ -250,6 +236,23 @@ def children_of(pid):
         return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except OSError:
         return []
+
+
+def four_of(process):
+    """The ranks of a run, once all are there."""
+    ranks = []
+    while len(ranks) < 4 and process.poll() is None:
+        ranks = children_of(process.pid)
+    return ranks
+
+
+def lose(rank, by, ranks):
+    """Sends a signal to one rank, and returns how long the others went on."""
+    os.kill(rank, by)
+    began = time.monotonic()
+    while any(is_running(other) for other in ranks if other != rank):
+        time.sleep(0.01)
+    return time.monotonic() - began
 
 
 def orphans_of(ranks):

@@ -251,8 +251,8 @@ class Updates {
 class SquareSum {
  public:
   ~SquareSum() {
-    try {
-      read_waiting();                  // nothing may write to its room when that is given on
+    try {  // on its own GPU: the thread may have another one when the room is given back
+      read_waiting();
     } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): a GPU that failed writes no more
     }
   }

@@ -17,10 +17,6 @@ class Gpu final : public OnGpu<CudaDevice> {
  public:
   Gpu(int threads, GpuOptions options) : OnGpu(std::move(options), threads, true) {}
 
-  std::string compute_library() const override {
-    if (gpu_.library().empty()) return std::string(kGpu);
-    return gpu_.library() + (cudnn_ ? ", " + version_of(*cudnn_) : "") + ", " + gpu_.device();
-  }
   // The context, code of kernels and libraries, on an H100 with CUDA 13: 594 MB were measured, 13 MB more
   // with cuDNN.
   std::optional<std::int64_t> own_bytes() const override { return 610'000'000; }
@@ -66,6 +62,7 @@ class Gpu final : public OnGpu<CudaDevice> {
   void opened() override {
     gpu_.products();
     if (gpu_.options().with_cudnn) cudnn_ = load_cudnn();
+    if (cudnn_) gpu_.add_library(version_of(*cudnn_));
   }
 
   std::mutex mutex_;  // of what follows

@@ -33,7 +33,6 @@ class OpenedGpu {
   OpenedGpu& operator=(const OpenedGpu&) = delete;
 
   void open();
-  bool is_open() const { return is_open_; }
   Stream stream() const { return stream_; }
   const GpuOptions& options() const { return options_; }
   const std::string& device() const { return device_; }
@@ -45,7 +44,9 @@ class OpenedGpu {
   void synchronize() const;
   // cuBLASLt, which is loaded with the first product.
   Products& products();
-  const std::string& library() const { return library_; }  // empty before
+  // The libraries that are loaded, with their versions; empty before.
+  const std::string& library() const { return library_; }
+  void add_library(const std::string& name) { library_ += ", " + name; }
 
  private:
   class Staging;
