@@ -140,7 +140,8 @@ std::vector<TensorProbe> probe_training(const RunConfig& config, const DataSourc
       }
     };
     const StepReport report =
-        train_step(*program, memory, buffers, prefetcher, options, sample_gradients).report;
+        train_step(*program, memory, buffers, prefetcher, options, {.after_microbatch = sample_gradients})
+            .report;
     if (!report.applied) {
       throw RunError(fmt::format("step {} of the probe: {} is not finite; lower the learning rate", step,
                                  report.failed_tensor));

@@ -50,6 +50,14 @@ kernels::TensorUpdate assignment(const kernels::RoleView& parameter, const kerne
   return {assign, args, storable};
 }
 
+std::vector<int> MemoryState::all_left_out() const {
+  std::vector<int> all;
+  for (int i = 0; i < static_cast<int>(tensors.size()); ++i) {
+    if (is_left_out(i)) all.push_back(i);
+  }
+  return all;
+}
+
 void MemoryState::check_no_step(const std::string& what) const {
   if (!stepping) return;
   throw UsageError(fmt::format("{} in step {}: commit the step before, or drop it", what, step));
@@ -76,6 +84,7 @@ const kernels::RoleView& MemoryState::checked(int tensor, Role role, std::int64_
                     "elements and start and end at multiples of {} or at the end",
                     of.info.name, first, first + count, to_string(role), all, unit));
   }
+  if (role == Role::kParameter) wait_for_parameter(tensor);
   return v;
 }
 

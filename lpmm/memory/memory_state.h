@@ -14,6 +14,7 @@
 #include "lpmm/memory/device_memory.h"
 #include "lpmm/memory/model_memory.h"
 #include "lpmm/memory/roles.h"
+#include "lpmm/memory/slots/behind.h"
 #include "lpmm/memory/slots/home.h"
 #include "lpmm/memory/slots/peers.h"
 #include "lpmm/memory/slots/slots.h"
@@ -66,7 +67,7 @@ struct MemoryState {
     bool folds_into_momentum = false;
     bool at_once = false;  // gradients of it are applied at once
     // State of the step under way: a gradient was folded; the elements that took their last gradient, so that
-    // they were updated by it or their squares are in the norm that is clipped to.
+    // they were updated by it, or their squares are in the norm that is clipped to, or it was sent.
     bool folded = false;
     Ranges finished;
     // The accumulator is that of the first slot here; states are of the elements that are owned here.
@@ -119,13 +120,15 @@ struct MemoryState {
   // For each update of the step under way: true if all that it made could be stored, and its tensor.
   std::vector<std::pair<const bool*, int>> pending;
   std::vector<kernels::Fold> waiting;  // the same
+  std::vector<int> complete;           // tensors whose last gradient is folded, or waits
   double learning_rate = 0;            // the same
   Share share;                         // the same
   std::int64_t updates = 0;
   double last_learning_rate = kNoLearningRate;
 
-  std::unique_ptr<Peers> peers;  // null: ranks send each other what they want
-  std::unique_ptr<Home> home;    // null: all parameters are here
+  std::unique_ptr<Peers> peers;    // null: ranks send each other what they want
+  std::unique_ptr<Home> home;      // null: all parameters are here
+  std::unique_ptr<Behind> behind;  // null: ranks do not send; its thread uses all of the above
 
   const kernels::RoleView& view(int tensor, Role role) const {
     return tensors.at(static_cast<std::size_t>(tensor)).view[role];
@@ -141,6 +144,10 @@ struct MemoryState {
   std::int64_t parameter_first(int tensor) const {
     return divides_parameter(tensor) ? tensors[static_cast<std::size_t>(tensor)].own_first : 0;
   }
+  // Returns when all of the parameter has come that other ranks send.
+  void wait_for_parameter(int tensor) const {
+    if (behind) behind->wait_for_parameter(tensor);
+  }
   // As Home::read(), wherever the parameter is. The range is checked.
   void read_parameter(int tensor, std::int64_t first, std::int64_t count, const Home::Body& body) const;
   // Throws UsageError in a step: `what` cannot be done there.
@@ -153,9 +160,11 @@ struct MemoryState {
     return tensors[static_cast<std::size_t>(tensor)].frozen ||
            std::find(left_out.begin(), left_out.end(), tensor) != left_out.end();
   }
+  std::vector<int> all_left_out() const;
   // The fold that the device has to do for a gradient; nothing if that is dropped or was applied at once.
   std::optional<kernels::Fold> next_fold(int tensor, std::int64_t first, const kernels::Values& gradient,
                                          int microbatch, int contribution, bool is_last);
+  void fold(std::span<const kernels::Fold> folds);
   void fold_waiting();
   void look_at_results();
   void agree();  // on whether the step failed

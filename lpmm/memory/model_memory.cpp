@@ -143,6 +143,7 @@ bool ModelMemory::divides_parameter(int tensor) const {
   return state_->divides_parameter(tensor);
 }
 kernels::RoleView ModelMemory::view(int tensor, Role role) const {
+  if (role == Role::kParameter) state_->wait_for_parameter(tensor);
   return state_->view(tensor, role);
 }
 

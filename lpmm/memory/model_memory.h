@@ -66,7 +66,9 @@ class ModelMemory {
   // `ranks`, whose number divides S and which outlive the memory, take as many slots each, and all of them
   // call what follows in the same order: begin_step() takes the rank's microbatches, commit() exchanges.
   // Each has the states of its share alone; and all parameters, or with stage 3, of those that are not small,
-  // its share of them too. The rest comes from the others as it is read (memory/slots/home.h).
+  // its share of them too. The rest comes from the others as it is read (memory/slots/home.h). What ranks
+  // send goes behind the passes where it can (memory/slots/behind.h): from the first gradient of its last
+  // microbatch to failed_anywhere() or commit() a rank makes no other exchange.
   ModelMemory(std::vector<TensorInfo> tensors, Policy policy, OptimizerConfig optimizer, std::uint64_t seed,
               int microbatches, PackedDevice& device, int slots = 1, Ranks& ranks = alone(), int stage = 1);
   ~ModelMemory();

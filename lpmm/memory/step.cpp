@@ -58,14 +58,18 @@ std::optional<kernels::Fold> MemoryState::next_fold(int tensor, std::int64_t fir
   const std::int64_t count = gradient.count;
   const int slot = slots ? slots->slot_of(microbatch) : 0;
   const kernels::RoleView v = slots ? slots->accumulator(whole, slot) : whole;
-  const bool want_sum = clips(optimizer) && is_last && microbatch == end - 1 && !slots;
+  const bool completes = is_last && microbatch == end - 1 && (clips(optimizer) || slots);
+  const bool want_sum = completes && !slots;
   if (count > 0 && t.finished.meets(first, first + count)) {
     throw UsageError(fmt::format(
         "tensor {}: microbatch {} of step {} has a gradient of elements {} to {}, of which some had their "
-        "last one, by which gradients are clipped; fold microbatch {} after the others",
+        "last one; fold microbatch {} after the others",
         t.info.name, microbatch, step, first, first + count, end - 1));
   }
-  if (want_sum && count > 0) t.finished.add(first, first + count);
+  if (completes && count > 0) {
+    t.finished.add(first, first + count);
+    if (t.finished.is_all_of(t.info.elements())) complete.push_back(tensor);
+  }
   t.folded = true;
   const auto is_of_tensor = [&](const kernels::Fold& f) { return f.accumulator.codes == v.codes; };
   if (std::any_of(waiting.begin(), waiting.end(), is_of_tensor)) fold_waiting();
@@ -80,9 +84,15 @@ std::optional<kernels::Fold> MemoryState::next_fold(int tensor, std::int64_t fir
   return kernels::Fold{v, first, gradient, args, result};
 }
 
+void MemoryState::fold(std::span<const kernels::Fold> folds) {
+  device.fold(folds);
+  if (!behind || !waiting.empty()) return;
+  for (const int tensor : std::exchange(complete, {})) behind->complete(tensor);
+}
+
 void MemoryState::fold_waiting() {
   const auto folds = std::exchange(waiting, {});
-  if (!failed && !folds.empty()) device.fold(folds);
+  if (!failed && !folds.empty()) fold(folds);
 }
 
 // Looks whether a fold or a loss failed so far, and keeps the name of the first.
@@ -98,6 +108,7 @@ void MemoryState::look_at_results() {
 void MemoryState::agree() {
   look_at_results();
   if (std::exchange(agreed, true) || ranks.size() == 1) return;
+  if (behind && behind->overlaps()) behind->wait_for_accumulators();
   for (const std::string& said : ranks.gather(failed ? "!" + failure : "")) {
     if (said.empty()) continue;
     failed = true;
@@ -208,6 +219,7 @@ void MemoryState::leave_step() {
   stepping = false;
   broken = true;  // until all is known to be well
   waiting.clear();
+  if (behind) behind->leave_step();
   empty_accumulators();
   finish_updates();
 }
@@ -275,6 +287,8 @@ Step::Step(MemoryState& state, const StepOptions& options) : state_(&state) {
     t.folded = false;
     t.finished.clear();
   }
+  s.complete.clear();
+  if (s.behind) s.behind->begin_step(s.all_left_out());
   s.stepping = true;
 }
 
@@ -298,7 +312,7 @@ Share Step::share() const {
 void Step::fold(int tensor, std::int64_t first, const kernels::Values& gradient, int microbatch,
                 int contribution, bool is_last) {
   const auto f = state().next_fold(tensor, first, gradient, microbatch, contribution, is_last);
-  if (f) state().device.fold({&*f, 1});
+  if (f) state().fold({&*f, 1});
 }
 void Step::fold_later(int tensor, std::int64_t first, const kernels::Values& gradient, int microbatch,
                       int contribution, bool is_last) {

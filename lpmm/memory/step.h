@@ -60,9 +60,9 @@ class Step {
   Share share() const;  // its count is not 0
   // One contribution to the gradient of a range of one tensor in one microbatch of the share: fp32, or
   // kernels::Values::bf16(...), in the device's memory. The last contribution of the share's last microbatch
-  // also yields the exact square sum of the range, and where gradients are clipped, UsageError is thrown for
-  // another one after it. After a failure no contribution persists. Where gradients are applied at once it
-  // updates, and throws UsageError where a gradient comes twice.
+  // also yields the exact square sum of the range, and where gradients are clipped, or the memory has slots,
+  // UsageError is thrown for another one after it. After a failure no contribution persists. Where gradients
+  // are applied at once it updates, and throws UsageError where a gradient comes twice.
   void fold(int tensor, std::int64_t first, const kernels::Values& gradient, int microbatch,
             int contribution = 0, bool is_last = true);
   // The same with the same results, but the gradient may wait, and stays where it is: until fold_waiting(),

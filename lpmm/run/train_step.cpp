@@ -24,7 +24,7 @@ double lap(Clock::time_point& from) {
 }  // namespace
 
 StepResult train_step(Program& program, ModelMemory& memory, Buffers& buffers, Prefetcher& batches,
-                      const StepOptions& options, const std::function<void()>& after_microbatch) {
+                      const StepOptions& options, const StepCalls& calls) {
   StepResult result;
   auto clock = Clock::now();
   std::vector<PendingLoss> losses;
@@ -46,7 +46,7 @@ StepResult train_step(Program& program, ModelMemory& memory, Buffers& buffers, P
       proposed.insert(proposed.end(), now.begin(), now.end());
     }
     result.compute_seconds += lap(clock);
-    if (after_microbatch) after_microbatch();
+    if (calls.after_microbatch) calls.after_microbatch();
   }
   memory.ranks().now_in(memory.last_step(), "losses");
   if (!step.failed_anywhere()) {
@@ -56,6 +56,7 @@ StepResult train_step(Program& program, ModelMemory& memory, Buffers& buffers, P
     if (is_apart) buffers.propose(memory.ranks().all_of<float>(proposed));
     if (const std::string buffer = buffers.failed_proposal(); !buffer.empty()) step.fail(buffer);
   }
+  if (calls.before_update) calls.before_update();
   result.compute_seconds += lap(clock);
   result.report = std::move(step).commit();
   if (result.report.applied) buffers.commit();

@@ -19,9 +19,17 @@ struct StepResult {
   double seconds() const { return data_seconds + compute_seconds + update_seconds; }
 };
 
+// What is called in a step, where it is not empty.
+struct StepCalls {
+  std::function<void()> after_microbatch = {};  // may look at the accumulators
+  // All ranks come to it. What they exchange here and not after the step does not wait for the parameters
+  // that they send each other behind the next one.
+  std::function<void()> before_update = {};
+};
+
 // Takes the memory's own microbatches of a step (ModelMemory::own_microbatches) from `batches`; a failed step
-// takes them all the same. `after_microbatch`, where it is not empty, may look at the accumulators.
+// takes them all the same.
 StepResult train_step(Program& program, ModelMemory& memory, Buffers& buffers, Prefetcher& batches,
-                      const StepOptions& options, const std::function<void()>& after_microbatch = {});
+                      const StepOptions& options, const StepCalls& calls = {});
 
 }  // namespace lpmm

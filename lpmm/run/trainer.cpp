@@ -93,6 +93,7 @@ class Run {
   void look(double loss, const std::string& failed);
   void measure(bool is_last_time);
   void write(const Json& record);
+  void agree_on_stop() { stop_ = ranks_.any(InterruptGuard::asked() || (log_ && log_->is_to_stop())); }
   void test();
   void judge(double loss);  // a test's
   void save();
@@ -124,6 +125,7 @@ class Run {
   const std::int64_t steps_per_epoch_, steps_;
   RunProgress state_;
   std::int64_t saved_step_ = -1;
+  bool stop_ = false;  // after this step, some rank was asked to
   std::optional<RunLog> log_;
   std::optional<Watch> watch_;
   std::optional<Prefetcher> batches_;
@@ -250,12 +252,10 @@ bool Run::step() {
   const std::int64_t every =
       std::min(config_.log.underflow_every_steps, std::max<std::int64_t>(1, steps_ / 5));
   const bool measured = every > 0 && state_.step % every == 0;
-  StepOptions options;
-  options.step = static_cast<std::uint32_t>(state_.step);
-  options.learning_rate = rate;
-  options.want_stats = measured;
-  options.want_watch = is_watched(config_, state_.step);
-  const StepResult done = train_step(*program_, memory_, buffers_, *batches_, options);
+  const StepOptions options{static_cast<std::uint32_t>(state_.step), rate, measured,
+                            is_watched(config_, state_.step)};
+  const StepResult done = train_step(*program_, memory_, buffers_, *batches_, options,
+                                     {.before_update = [this] { agree_on_stop(); }});
   const std::int64_t items = config_.train.batch * data_->labels();
   state_.train_seconds += done.seconds();
   state_.items += items;
@@ -319,6 +319,7 @@ void Run::test() {
   write(eval_record(state_, epoch(), seconds_since(started)));
   progress_.say(test_text(state_, epoch()));
   if (tracks_best(config_)) judge(state_.test->loss());
+  agree_on_stop();  // a test may have taken long
 }
 
 void Run::judge(double loss) {
@@ -403,8 +404,7 @@ TrainResult Run::go() {
       const bool has_tests = data_->test_examples() > 0;
       if (has_tests && (is_last() || (every > 0 && state_.step % every == 0))) test();
       ranks_.now_in(state_.step, "end of the step");
-      const bool is_asked = InterruptGuard::asked() || (log_ && log_->is_to_stop());
-      const bool stop = ranks_.any(is_asked) && !is_last();
+      const bool stop = stop_ && !is_last();
       const std::int64_t save_every = config_.checkpoint.every_steps;
       if (stop || (is_last() ? config_.checkpoint.final : save_every > 0 && state_.step % save_every == 0))
         save();

@@ -31,7 +31,8 @@ KeptPlaces::KeptPlaces(const Shares& shares, std::span<const TensorInfo> tensors
   const auto codec_of = [&](const Shares::Piece& p) { return codecs[static_cast<std::size_t>(p.tensor)]; };
   const auto own = shares.rounds(sharding.rank);
   std::vector<Free> free;
-  for (std::size_t j = 0; j < own.size(); ++j) {
+  places_.resize(own.size());
+  for (std::size_t j = shares.most_rounds(); j-- > 0;) {
     for (int rank = 0; rank < sharding.ranks; ++rank) {
       const auto theirs = shares.rounds(rank);
       if (rank == sharding.rank || j >= theirs.size()) continue;
@@ -40,7 +41,8 @@ KeptPlaces::KeptPlaces(const Shares& shares, std::span<const TensorInfo> tensors
         for (int slot = 0; slot < sharding.own_slots(); ++slot) places.push_back({p.tensor, slot, p.first});
       }
     }
-    std::vector<Place>& taken = places_.emplace_back();
+    if (j >= own.size()) continue;
+    std::vector<Place>& taken = places_[j];
     for (int slot = sharding.own_slots(); slot < sharding.slots; ++slot) {
       for (const Shares::Piece& p : own[j].pieces) {
         std::vector<Place>& places = alike(free, codec_of(p), p.count);

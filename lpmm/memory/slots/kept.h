@@ -1,7 +1,7 @@
-// Where a rank keeps the accumulators that others sent it while the norm that clips them is computed: in the
-// places of those that it has sent itself, which nobody reads any more, and what fits none of these in memory
-// of its own. So they are sent once; a rank that owns no more than its part needs next to no memory for it. A
-// pure function of the shares.
+// Where a rank keeps the accumulators that others sent it until it updates by them: in the places of those
+// that it has sent itself, which nobody reads any more, and what fits none of these in memory of its own. So
+// they may be sent early, and are sent once where gradients are clipped; a rank that owns no more than its
+// part needs next to no memory for it. A pure function of the shares: rounds come from the last to the first.
 #pragma once
 
 #include <cstdint>

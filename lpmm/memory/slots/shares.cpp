@@ -196,8 +196,7 @@ std::int64_t slot_workspace_bytes(std::span<const TensorInfo> tensors, const Pol
   const int terms = std::bit_width(static_cast<unsigned>(sharding.slots - 1));
   const std::int64_t at_once =
       sharding.ranks == 1 ? 0 : bytes_at_once(shares, tensors, policy, sharding) * (sharding.ranks - 1);
-  const bool keeps = sharding.ranks > 1 && clips(optimizer);
-  const std::int64_t kept = keeps ? KeptPlaces(shares, tensors, policy, sharding).bytes() : 0;
+  const std::int64_t kept = sharding.ranks == 1 ? 0 : KeptPlaces(shares, tensors, policy, sharding).bytes();
   const std::int64_t home =
       sharding.divides_parameters()
           ? Home::workspace_bytes(Buckets(tensors, policy, shares, sharding.ranks), sharding.ranks)

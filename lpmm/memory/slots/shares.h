@@ -91,8 +91,8 @@ SentBytes sent_bytes(std::span<const TensorInfo> tensors, const Policy& policy,
 // The most that a rank sends to and takes from another one at once.
 std::int64_t bytes_at_once(const Shares& shares, std::span<const TensorInfo> tensors, const Policy& policy,
                            const Sharding& sharding);
-// The workspace that summing over slots takes, 0 for one slot: sums, the bytes of an exchange, with clipping
-// the accumulators of others for which this rank has no place, and what is read of others' parameters.
+// The workspace that summing over slots takes, 0 for one slot: sums, the bytes of an exchange, the
+// accumulators of others for which this rank has no place, and what is read of others' parameters.
 std::int64_t slot_workspace_bytes(std::span<const TensorInfo> tensors, const Policy& policy,
                                   const OptimizerConfig& optimizer, const Sharding& sharding);
 

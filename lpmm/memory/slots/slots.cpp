@@ -51,21 +51,27 @@ Slots::Slots(std::span<const TensorInfo> tensors, const Policy& policy, const Op
   sums_ = allocate(device, 4 * (shares_.room() + terms * kQuantum), "sums over slots", "a smaller model");
 }
 
-void Slots::allocate_exchange(const MemoryState& memory) {
+void Slots::allocate_exchange(MemoryState& memory) {
   const auto n = static_cast<std::size_t>(ranks_.size());
   if (n == 1 || memory.reaches_others()) return;
   std::vector<TensorInfo> tensors;
   for (const MemoryState::Tensor& t : memory.tensors) tensors.push_back(t.info);
-  out_.resize(n);
-  in_.resize(n);
-  if (clips(memory.optimizer) && !memory.peers) {
-    kept_.emplace(shares_, tensors, memory.policy, memory.sharding);
-    kept_memory_ = allocate(memory.device, kept_->bytes(), "accumulators of other ranks", "a smaller model");
+  if (memory.peers) {
+    staged_bytes_ = bytes_at_once(shares_, tensors, memory.policy, memory.sharding);
+    staged_ = allocate(memory.device, staged_bytes_ * static_cast<std::int64_t>(n), "the exchange of ranks",
+                       "a smaller model");
     return;
   }
-  staged_bytes_ = bytes_at_once(shares_, tensors, memory.policy, memory.sharding);
-  staged_ = allocate(memory.device, staged_bytes_ * static_cast<std::int64_t>(n), "the exchange of ranks",
-                     "a smaller model");
+  out_.resize(n);
+  in_.resize(n);
+  kept_.emplace(shares_, tensors, memory.policy, memory.sharding);
+  kept_memory_ = allocate(memory.device, kept_->bytes(), "accumulators of other ranks", "a smaller model");
+  // Other devices are not used by two threads at once, and parameters in shares are exchanged meanwhile.
+  const bool overlaps = memory.device.is_host() && !memory.sharding.divides_parameters();
+  memory.behind = std::make_unique<Behind>(
+      shares_, static_cast<int>(tensors.size()), ranks_, overlaps,
+      [this, &memory](std::size_t round) { hand_out(memory, round); },
+      [this, &memory](std::size_t round) { exchange(memory, round); });
 }
 
 Share Slots::own_microbatches() const {
@@ -106,14 +112,19 @@ Slots::Layout Slots::layout(const MemoryState& memory, const Shares::Round* roun
   return layout;
 }
 
-// Every rank gets its pieces of this round from all slots.
+void Slots::swap(const MemoryState& memory, const char* phase,
+                 std::span<const std::span<const std::byte>> send,
+                 std::span<const std::span<std::byte>> receive) {
+  if (!memory.behind->overlaps()) return ranks_.swap(send, receive);
+  ranks_.swap_at({memory.step, phase}, send, receive);
+}
+
+// Every rank gets its pieces of this round from all slots, and keeps them until the update.
 void Slots::exchange(MemoryState& memory, std::size_t index) {
-  if (memory.peers) return read_versions(memory, index);
   const auto n = static_cast<std::size_t>(ranks_.size());
   std::vector<std::span<const std::byte>> send(n);
   std::vector<std::span<std::byte>> receive(n);
   const Layout own = layout(memory, round(ranks_.rank(), index), Role::kAccumulator);
-  const bool is_in_place = memory.device.is_host() && !kept_;
   for (std::size_t i = 0; i < n; ++i) {
     if (static_cast<int>(i) == ranks_.rank()) continue;
     out_[i].clear();
@@ -125,18 +136,12 @@ void Slots::exchange(MemoryState& memory, std::size_t index) {
         append_piece(memory.device, part_of(all, p.first, p.count), out_[i]);
       }
     }
-    const auto bytes = static_cast<std::size_t>(own_ * own.bytes);
-    if (!is_in_place) in_[i].resize(bytes);
-    std::byte* const to = staged_.get() + static_cast<std::int64_t>(i) * staged_bytes_;
+    in_[i].resize(static_cast<std::size_t>(own_ * own.bytes));
     send[i] = out_[i];
-    receive[i] = {is_in_place ? to : in_[i].data(), bytes};
+    receive[i] = in_[i];
   }
-  ranks_.swap(send, receive);
-  if (kept_) return keep(memory, index, own);
-  for (std::size_t i = 0; i < n && !is_in_place; ++i) {
-    memory.device.upload(staged_.get() + static_cast<std::int64_t>(i) * staged_bytes_, receive[i].data(),
-                         std::ssize(receive[i]));
-  }
+  swap(memory, "gradients", send, receive);
+  keep(memory, index, own);
 }
 
 // Where kernels reach the others' accumulators, summing reads them.
@@ -210,12 +215,18 @@ void Slots::sum(MemoryState& memory, std::size_t index) {
   }
 }
 
+// All have folded, and what each sends has come.
+void Slots::meet(MemoryState& memory) {
+  if (memory.peers) memory.peers->meet();
+  if (memory.behind) memory.behind->wait_for_accumulators();
+}
+
 GradientSquares Slots::gradient_squares(MemoryState& memory) {
   ranks_.now_in(memory.step, "norms");
-  if (memory.peers) memory.peers->meet();  // all have folded
+  meet(memory);
   std::vector<std::pair<Shares::Piece, const double*>> found;
   for (std::size_t j = 0; j < shares_.most_rounds(); ++j) {
-    if (ranks_.size() > 1) exchange(memory, j);
+    if (memory.peers) read_versions(memory, j);
     sum(memory, j);
     const Shares::Round* own = round(ranks_.rank(), j);
     if (own == nullptr) continue;
@@ -289,7 +300,7 @@ void Slots::hand_out(MemoryState& memory, std::size_t index) {
     bytes += in_[i].size();
   }
   if (bytes == 0) return;  // for all ranks: parameters of this round stay with their owners
-  ranks_.swap(send, receive);
+  swap(memory, "parameters", send, receive);
   for (std::size_t i = 0; i < n; ++i) {
     const Shares::Round* theirs = round(static_cast<int>(i), index);
     if (i == me || theirs == nullptr) continue;
@@ -351,23 +362,20 @@ void Slots::update(MemoryState& memory, const Clip& clip) {
   ranks_.now_in(memory.step, "update");
   counted_.clear();
   if (memory.home) memory.home->forget();
-  if (memory.peers) memory.peers->meet();  // all have folded, and read parameters
+  meet(memory);  // all have read parameters too
   for (std::size_t j = 0; j < shares_.most_rounds(); ++j) {
-    if (ranks_.size() > 1 && !kept_) exchange(memory, j);
+    if (memory.peers) read_versions(memory, j);
     sum(memory, j);
     update_pieces(memory, clip, j);
   }
   for (const int tensor : ranks_.all(memory.not_storable().value_or(-1))) {
     if (tensor >= 0) memory.refuse_update(tensor);
   }
-  ranks_.now_in(memory.step, "parameters");
-  if (memory.peers) {
-    read_parameters(memory);
-  } else {
-    for (std::size_t j = 0; j < shares_.most_rounds() && ranks_.size() > 1; ++j) hand_out(memory, j);
-  }
-  memory.empty_accumulators();
   collect(memory);
+  ranks_.now_in(memory.step, "parameters");
+  if (memory.peers) read_parameters(memory);
+  memory.empty_accumulators();
+  if (memory.behind) memory.behind->updated();
 }
 
 }  // namespace lpmm

@@ -27,7 +27,7 @@ class Slots {
   Slots(std::span<const TensorInfo> tensors, const Policy& policy, const OptimizerConfig& optimizer,
         int microbatches, const Sharding& sharding, PackedDevice& device, Ranks& ranks);
   // Memory for what comes from other ranks; when roles are allocated, and others are opened or cannot be.
-  void allocate_exchange(const MemoryState& memory);
+  void allocate_exchange(MemoryState& memory);
 
   int count() const { return count_; }
   int own() const { return own_; }  // that are of this rank
@@ -41,8 +41,7 @@ class Slots {
   const Shares& shares() const { return shares_; }
   std::vector<std::int64_t> owned_ends(int tensor) const;
 
-  // The square sums of the summed gradient; for steps that clip, before the update. What was sent for them is
-  // kept, and the accumulators here hold nothing else from then on; what others read stays where it is.
+  // The square sums of the summed gradient; for steps that clip, before the update.
   GradientSquares gradient_squares(MemoryState& memory);
   // Updates what this rank owns, and takes the others' parameters. Accumulators are empty after it. Throws
   // RunError, on every rank, where one of them could not store something.
@@ -56,6 +55,8 @@ class Slots {
   };
   const Shares::Round* round(int rank, std::size_t index) const;  // null: it has fewer
   Layout layout(const MemoryState& memory, const Shares::Round* round, Role role) const;
+  void swap(const MemoryState& memory, const char* phase, std::span<const std::span<const std::byte>> send,
+            std::span<const std::span<std::byte>> receive);
   void exchange(MemoryState& memory, std::size_t index);
   void read_versions(MemoryState& memory, std::size_t index);
   void keep(MemoryState& memory, std::size_t index, const Layout& own);
@@ -63,6 +64,7 @@ class Slots {
                             const KeptPlaces::Place& place) const;
   kernels::RoleView version(const MemoryState& memory, std::size_t index, std::size_t piece, int slot,
                             const Layout& own) const;
+  void meet(MemoryState& memory);
   void sum(MemoryState& memory, std::size_t index);
   void update_pieces(MemoryState& memory, const Clip& clip, std::size_t index);
   void hand_out(MemoryState& memory, std::size_t index);
@@ -75,8 +77,8 @@ class Slots {
   int count_, own_, per_slot_;
   std::int64_t stride_ = 0;
   std::int64_t staged_bytes_ = 0;   // of each other rank
-  DeviceMemory sums_, staged_;      // fp32; what the others sent
-  std::optional<KeptPlaces> kept_;  // with clipping: where that lies until the update, in place of staged_
+  DeviceMemory sums_, staged_;      // fp32; what was read of the others
+  std::optional<KeptPlaces> kept_;  // where ranks send: where that lies until the update, in place of staged_
   DeviceMemory kept_memory_;
   std::vector<std::vector<std::byte>> out_, in_;
   std::vector<kernels::RoleView> versions_;  // of a piece, in all slots

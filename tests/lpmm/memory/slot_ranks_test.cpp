@@ -65,8 +65,9 @@ Floats read_rows(const ModelMemory& memory, int tensor) {
   device.download(values.data(), out.get(), 4 * std::ssize(values));
   return values;
 }
-// Reads all tensors, and then backwards rows of them. The later a rank is, the more it reads besides.
+// Reads all tensors between rows of them. The later a rank is, the more it reads besides.
 void read_twice(const ModelMemory& memory, Told& told) {
+  told.read.push_back(read_rows(memory, memory.tensors() - 1));
   for (int i = 0; i < memory.tensors(); ++i) told.read.push_back(read_all(memory, i));
   for (int again = 0; again < memory.ranks().rank(); ++again) {
     Floats some(4096);
@@ -91,22 +92,32 @@ void train(const SlotCase& c, Device& device, Ranks& ranks, Told& told) {
                      c.stage);
   for (int i = 0; i < memory.tensors(); ++i) memory.initialize(i, 0, initial_of(i));
   const Share own = memory.own_microbatches();
+  std::int64_t sent = 0, read = 0;
+  if (c.drops) {
+    Step step = memory.begin_step({1, 0.01});
+    for (const int tensor : {6, 5, 0}) {
+      const Floats g = gradient_of(tensor, 9, 0);
+      step.fold(tensor, 0, {g.data(), g.size()}, own.first + own.count - 1);
+    }
+  }
   for (std::uint32_t number = 1; number <= kSteps; ++number) {
-    Step step = memory.begin_step({number, 0.01, !c.is_large, true});
+    Step step = memory.begin_step({number + (c.drops ? 1 : 0), 0.01, !c.is_large, true});
     read_twice(memory, told);
+    sent = ranks.sent_bytes();
+    read = ranks.read_bytes();
     for (int k = own.first; k < own.first + own.count; ++k) {
-      for (int i = 0; i < memory.tensors(); ++i) {
+      for (int i = memory.tensors(); i-- > 0;) {
         Floats g = gradient_of(i, number, k);
         const bool fails = number == kFailingStep && k == c.microbatches - 1 && i == 2;
         if (fails) g[5] = std::numeric_limits<float>::quiet_NaN();
         step.fold(i, 0, {on_device(device, g.data(), std::ssize(g), room.get()), g.size()}, k);
       }
     }
-    const std::int64_t sent = ranks.sent_bytes(), read = ranks.read_bytes();
     told.reports.push_back(std::move(step).commit());
-    told.sent = ranks.sent_bytes() - sent;
     told.read_bytes = ranks.read_bytes() - read;
   }
+  if (!memory.sharding().divides_parameters()) (void)ranks.any(false);  // parameters have come
+  told.sent = ranks.sent_bytes() - sent;
   read_twice(memory, told);
   (void)ranks.any(false);  // all have read
   told.stats = memory.take_stats();
@@ -265,6 +276,13 @@ TEST(SlotRanks, RanksInThreadsStoreWhatOneDoes) {
       }
     }
   }
+}
+
+// Some gradients are complete then, and others are not.
+TEST(SlotRanks, RanksThatDropAStepGoOn) {
+  const SlotCase c = {.clip = 0.1, .is_large = true, .drops = true};
+  const Told one = train_on(c, 1, true)[0];
+  for (const int count : {2, 4}) expect_same(c, train_on(c, count, false), one);
 }
 
 TEST(SlotRanks, RanksOnEmulatedGpusStoreWhatOneCpuDoes) {

@@ -768,7 +768,8 @@ TEST(TrainStep, AnErrorLeavesTheStep) {
     StepOptions options = {.step = 1, .learning_rate = 0.01};
     if (breaks) {
       Prefetcher batches(*data, {2, 16, 2, false}, 0, 0);
-      EXPECT_THROW(train_step(*program, memory, buffers, batches, options, [] { throw RunError("broken"); }),
+      EXPECT_THROW(train_step(*program, memory, buffers, batches, options,
+                              {.after_microbatch = [] { throw RunError("broken"); }}),
                    RunError);
       options.step = 2;
     }

@@ -530,7 +530,8 @@ TEST(Replay, NamesTheElementsThatPlainArithmeticNames) {
         }
       }
     };
-    ASSERT_TRUE(train_step(*program, memory, buffers, batches, options, keep_values).report.applied);
+    ASSERT_TRUE(train_step(*program, memory, buffers, batches, options, {.after_microbatch = keep_values})
+                    .report.applied);
     for (std::size_t t = 0; t < 2; ++t) {
       if (step % 2 == 0 || step >= 53)
         raise_plainly(plain[t], x[t], step);  // the run looked at every other one

@@ -1,0 +1,133 @@
+#include "lpmm/memory/slots/behind.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+#include "lpmm/ranks/ranks.h"
+
+namespace lpmm {
+
+Behind::Behind(const Shares& shares, int tensors, Ranks& ranks, bool overlaps, Exchange parameters,
+               Exchange accumulators)
+    : ranks_(ranks),
+      rounds_(shares.most_rounds()),
+      overlaps_(overlaps),
+      parameters_(std::move(parameters)),
+      accumulators_(std::move(accumulators)),
+      spans_(static_cast<std::size_t>(tensors)),
+      made_(rounds_),
+      allowed_(rounds_) {
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    const auto rounds = shares.rounds(rank);
+    for (std::size_t j = 0; j < rounds.size(); ++j) {
+      for (const Shares::Piece& p : rounds[j].pieces) {
+        Span& span = spans_[static_cast<std::size_t>(p.tensor)];
+        span = span.end == 0 ? Span{j, j + 1} : Span{std::min(span.first, j), std::max(span.end, j + 1)};
+      }
+    }
+  }
+  if (!overlaps_) return;
+  ranks_.before_swaps([this] {
+    if (sends_accumulators()) throw std::logic_error("ranks exchange something else in a backward pass");
+    wait(rounds_);
+  });
+}
+
+Behind::~Behind() {
+  if (overlaps_) ranks_.before_swaps(nullptr);
+  if (std::uncaught_exceptions() > 0) return;
+  try {
+    wait(rounds_);
+  } catch (const std::exception&) {  // another rank has ended
+  }
+}
+
+void Behind::begin_step(std::span<const int> without_gradient) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (made_ > rounds_) made_ = allowed_ = rounds_;  // the step before failed
+  }
+  incomplete_.assign(rounds_, 0);
+  for (const Span& span : spans_) {
+    for (std::size_t j = span.first; j < span.end; ++j) ++incomplete_[j];
+  }
+  for (const int tensor : without_gradient) complete(tensor);
+  if (overlaps_) allow(rounds_);
+}
+
+void Behind::complete(int tensor) {
+  const Span& span = spans_[static_cast<std::size_t>(tensor)];
+  for (std::size_t j = span.first; j < span.end; ++j) --incomplete_[j];
+  const auto missing = std::find_if(incomplete_.rbegin(), incomplete_.rend(), [](auto n) { return n > 0; });
+  if (overlaps_) allow(rounds_ + static_cast<std::size_t>(missing - incomplete_.rbegin()));
+}
+
+void Behind::wait_for_accumulators() {
+  wait(2 * rounds_);
+}
+
+void Behind::leave_step() {
+  if (sends_accumulators()) wait(2 * rounds_);
+}
+
+void Behind::updated() {
+  {
+    const std::scoped_lock lock(mutex_);
+    made_ = allowed_ = 0;
+  }
+  if (!overlaps_) wait(rounds_);
+}
+
+bool Behind::sends_accumulators() {
+  const std::scoped_lock lock(mutex_);
+  return allowed_ > rounds_ && made_ < 2 * rounds_;
+}
+
+// Those before `end` may be made from now on.
+void Behind::allow(std::size_t end) {
+  const std::scoped_lock lock(mutex_);
+  allowed_ = std::max(allowed_, end);
+  if (runs_ || error_ || made_ >= allowed_) return;
+  try {
+    runs_ = true;
+    thread_ = std::async(std::launch::async, [this] { make_allowed(); });
+  } catch (const std::system_error&) {  // no thread is to be had: who waits for them makes them
+    runs_ = false;
+  }
+}
+
+void Behind::wait(std::size_t end) {
+  std::unique_lock lock(mutex_);
+  allowed_ = std::max(allowed_, end);
+  if (!runs_ && !error_ && made_ < end) {
+    runs_ = true;
+    lock.unlock();
+    make_allowed();
+    lock.lock();
+  }
+  changed_.wait(lock, [&] { return made_ >= end || error_; });
+  if (error_) std::rethrow_exception(error_);
+}
+
+void Behind::make_allowed() {
+  std::unique_lock lock(mutex_);
+  try {
+    while (made_ < allowed_) {
+      const std::size_t next = made_;
+      lock.unlock();
+      next < rounds_ ? parameters_(next) : accumulators_(2 * rounds_ - 1 - next);
+      lock.lock();
+      ++made_;
+      changed_.notify_all();
+    }
+  } catch (...) {
+    if (!lock.owns_lock()) lock.lock();
+    error_ = std::current_exception();
+  }
+  runs_ = false;
+  changed_.notify_all();
+}
+
+}  // namespace lpmm
