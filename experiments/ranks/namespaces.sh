@@ -2,12 +2,12 @@
 # Two hosts in one: network namespaces joined by a link of 1 Gbit/s, with a rank in each, started by mpirun through a
 # launch agent in place of ssh. Compares the bytes with those of one process, the time of a step of GPT-2 124M with
 # that of MPI's own all-reduce of as many fp32 numbers, and takes the link down while ranks train.
-# usage: bash experiments/ranks/namespaces.sh LPMM [DOWNS]    as root; wants iproute2, Open MPI and mpicc; DOWNS: how
-#                                                             often the link goes down (5)
+# usage: bash experiments/ranks/namespaces.sh LPMM [DOWNS [BATCH [LENGTH]]]    as root; wants iproute2, Open MPI and mpicc
+#   DOWNS: how often the link goes down (5); BATCH sequences (2) of LENGTH tokens (32): a step of GPT-2
 # LPMM_DATA names a folder with gpt2-bpe; without it the steps of GPT-2 are left out. Exits 77 where it cannot run.
 set -u -o pipefail
 cd "$(dirname "$0")/../.."
-lpmm=$(realpath "$1") downs=${2:-5} timeout=4
+lpmm=$(realpath "$1") downs=${2:-5} batch=${3:-2} length=${4:-32} timeout=4
 for tool in ip tc mpirun mpicc unshare; do command -v $tool >/dev/null || { echo "skipped: no $tool here"; exit 77; }; done
 [ "$(id -u)" -eq 0 ] || { echo "skipped: only root may make network namespaces"; exit 77; }
 work=$(mktemp -d) a=lpmm$$a b=lpmm$$b
@@ -44,8 +44,8 @@ sent() { ip netns exec $a cat /sys/class/net/v$$a/statistics/tx_bytes; }
 same_as_one "two namespaces" two
 
 if [ -d "${LPMM_DATA:-}/gpt2-bpe" ]; then
-  gpt=(gpt2_124m --preset lpmm-min --set train.microbatches=2 --set train.batch=2 --set model.context=32
-    --set data.length=32 --set ranks.slots=2 --set log.every_steps=1 --set
+  gpt=(gpt2_124m --preset lpmm-min --set train.microbatches=2 --set train.batch=$batch --set model.context=$length
+    --set data.length=$length --set ranks.slots=2 --set log.every_steps=1 --set
     checkpoint.final=false --set log.underflow_every_steps=0 --set watch.every_steps=0 --quiet)
   before=$(sent)
   two "$lpmm" train "${gpt[@]}" --set train.steps=6 --out "$work/gpt" >"$work/out" 2>&1 || cat "$work/out"
@@ -53,7 +53,7 @@ if [ -d "${LPMM_DATA:-}/gpt2-bpe" ]; then
   "$lpmm" train "${gpt[@]}" --set train.steps=6 --set ranks.reads=false --ranks 2 --out "$work/local" >"$work/out" 2>&1 || cat "$work/out"
   mpicc -O2 experiments/ranks/all_reduce.c -o "$work/all_reduce"
   two "$work/all_reduce" 124439808 5 >"$work/reduce"
-  LPMM_BYTES=$bytes python3 - "$work" <<'PYTHON'
+  LPMM_BYTES=$bytes python3 - "$work" $batch $length <<'PYTHON'
 import json, os, statistics, sys
 def times(run):
     steps = [json.loads(line) for line in open(f"{sys.argv[1]}/{run}/log.jsonl")]
@@ -61,7 +61,7 @@ def times(run):
     return [round(b - a, 2) for a, b in zip(ends, ends[1:])]
 reduce = [float(line) for line in open(sys.argv[1] + "/reduce")]
 far, near, other = (statistics.median(t) for t in (times("gpt"), times("local"), reduce))
-print(f"GPT-2 124M, lpmm-min, clipped, 2 sequences of 32 tokens; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
+print(f"GPT-2 124M, lpmm-min, clipped, {sys.argv[2]} sequences of {sys.argv[3]} tokens; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
 print(f"  over the link: a step takes {far:.2f} s {times('gpt')}, {int(os.environ['LPMM_BYTES']) / 1e6:.1f} MB sent by a rank")
 print(f"  the same two ranks over socket pairs: {near:.2f} s {times('local')}")
 print(f"  fp32 all-reduce by MPI of 124,439,808 numbers over the link: {other:.2f} s {reduce}")

@@ -50,14 +50,6 @@ kernels::TensorUpdate assignment(const kernels::RoleView& parameter, const kerne
   return {assign, args, storable};
 }
 
-std::vector<int> MemoryState::all_left_out() const {
-  std::vector<int> all;
-  for (int i = 0; i < static_cast<int>(tensors.size()); ++i) {
-    if (is_left_out(i)) all.push_back(i);
-  }
-  return all;
-}
-
 void MemoryState::check_no_step(const std::string& what) const {
   if (!stepping) return;
   throw UsageError(fmt::format("{} in step {}: commit the step before, or drop it", what, step));

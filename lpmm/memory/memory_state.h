@@ -160,7 +160,6 @@ struct MemoryState {
     return tensors[static_cast<std::size_t>(tensor)].frozen ||
            std::find(left_out.begin(), left_out.end(), tensor) != left_out.end();
   }
-  std::vector<int> all_left_out() const;
   // The fold that the device has to do for a gradient; nothing if that is dropped or was applied at once.
   std::optional<kernels::Fold> next_fold(int tensor, std::int64_t first, const kernels::Values& gradient,
                                          int microbatch, int contribution, bool is_last);

@@ -66,13 +66,13 @@ std::optional<kernels::Fold> MemoryState::next_fold(int tensor, std::int64_t fir
         "last one; fold microbatch {} after the others",
         t.info.name, microbatch, step, first, first + count, end - 1));
   }
+  t.folded = true;
+  const auto is_of_tensor = [&](const kernels::Fold& f) { return f.accumulator.codes == v.codes; };
+  if (std::any_of(waiting.begin(), waiting.end(), is_of_tensor)) fold_waiting();
   if (completes && count > 0) {
     t.finished.add(first, first + count);
     if (t.finished.is_all_of(t.info.elements())) complete.push_back(tensor);
   }
-  t.folded = true;
-  const auto is_of_tensor = [&](const kernels::Fold& f) { return f.accumulator.codes == v.codes; };
-  if (std::any_of(waiting.begin(), waiting.end(), is_of_tensor)) fold_waiting();
   kernels::FoldArgs args;
   args.scale = static_cast<float>(fold_weight(optimizer, t.folds_into_momentum, updates + 1, microbatches));
   args.noise = noise(tensor, fold_stream(t.folds_into_momentum, microbatch, contribution));
@@ -108,7 +108,7 @@ void MemoryState::look_at_results() {
 void MemoryState::agree() {
   look_at_results();
   if (std::exchange(agreed, true) || ranks.size() == 1) return;
-  if (behind && behind->overlaps()) behind->wait_for_accumulators();
+  if (behind) behind->wait_for_accumulators();
   for (const std::string& said : ranks.gather(failed ? "!" + failure : "")) {
     if (said.empty()) continue;
     failed = true;
@@ -288,7 +288,7 @@ Step::Step(MemoryState& state, const StepOptions& options) : state_(&state) {
     t.finished.clear();
   }
   s.complete.clear();
-  if (s.behind) s.behind->begin_step(s.all_left_out());
+  if (s.behind) s.behind->begin_step(number, [&](int tensor) { return s.is_left_out(tensor); });
   s.stepping = true;
 }
 

@@ -242,6 +242,7 @@ Json summary_record(const RunProgress& state, const Plan& plan, const Setup& set
 void add_ranks(Json& summary, Ranks& ranks) {
   if (ranks.size() == 1) return;
   ranks.now_in(summary.at("steps"), "end");
+  (void)ranks.any(false);  // what each still had to send is sent
   summary["ranks"] = {{"reads", ranks.may_read()},
                       {"sent_bytes", ranks.all(ranks.sent_bytes())},
                       {"read_bytes", ranks.all(ranks.read_bytes())},

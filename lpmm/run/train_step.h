@@ -22,8 +22,8 @@ struct StepResult {
 // What is called in a step, where it is not empty.
 struct StepCalls {
   std::function<void()> after_microbatch = {};  // may look at the accumulators
-  // All ranks come to it. What they exchange here and not after the step does not wait for the parameters
-  // that they send each other behind the next one.
+  // All ranks come to it. What those that send exchange here, and not after the step, does not wait for the
+  // parameters that they send each other behind the next one.
   std::function<void()> before_update = {};
 };
 

@@ -1,19 +1,17 @@
 #include "lpmm/memory/slots/behind.h"
 
 #include <algorithm>
+#include <exception>
 #include <stdexcept>
-#include <system_error>
 #include <utility>
 
 #include "lpmm/ranks/ranks.h"
 
 namespace lpmm {
 
-Behind::Behind(const Shares& shares, int tensors, Ranks& ranks, bool overlaps, Exchange parameters,
-               Exchange accumulators)
+Behind::Behind(const Shares& shares, int tensors, Ranks& ranks, Exchange parameters, Exchange accumulators)
     : ranks_(ranks),
       rounds_(shares.most_rounds()),
-      overlaps_(overlaps),
       parameters_(std::move(parameters)),
       accumulators_(std::move(accumulators)),
       spans_(static_cast<std::size_t>(tensors)),
@@ -28,7 +26,6 @@ Behind::Behind(const Shares& shares, int tensors, Ranks& ranks, bool overlaps, E
       }
     }
   }
-  if (!overlaps_) return;
   ranks_.before_swaps([this] {
     if (sends_accumulators()) throw std::logic_error("ranks exchange something else in a backward pass");
     wait(rounds_);
@@ -36,7 +33,7 @@ Behind::Behind(const Shares& shares, int tensors, Ranks& ranks, bool overlaps, E
 }
 
 Behind::~Behind() {
-  if (overlaps_) ranks_.before_swaps(nullptr);
+  ranks_.before_swaps(nullptr);
   if (std::uncaught_exceptions() > 0) return;
   try {
     wait(rounds_);
@@ -44,24 +41,26 @@ Behind::~Behind() {
   }
 }
 
-void Behind::begin_step(std::span<const int> without_gradient) {
+void Behind::begin_step(std::uint32_t step, const std::function<bool(int tensor)>& has_no_gradient) {
   {
     const std::scoped_lock lock(mutex_);
-    if (made_ > rounds_) made_ = allowed_ = rounds_;  // the step before failed
+    if (made_ > rounds_) made_ = allowed_ = rounds_;  // nothing was updated since
   }
+  step_ = step;
   incomplete_.assign(rounds_, 0);
-  for (const Span& span : spans_) {
+  for (int tensor = 0; tensor < static_cast<int>(spans_.size()); ++tensor) {
+    const Span& span = spans_[static_cast<std::size_t>(tensor)];
+    if (has_no_gradient(tensor)) continue;
     for (std::size_t j = span.first; j < span.end; ++j) ++incomplete_[j];
   }
-  for (const int tensor : without_gradient) complete(tensor);
-  if (overlaps_) allow(rounds_);
+  allow(rounds_);
 }
 
 void Behind::complete(int tensor) {
   const Span& span = spans_[static_cast<std::size_t>(tensor)];
   for (std::size_t j = span.first; j < span.end; ++j) --incomplete_[j];
   const auto missing = std::find_if(incomplete_.rbegin(), incomplete_.rend(), [](auto n) { return n > 0; });
-  if (overlaps_) allow(rounds_ + static_cast<std::size_t>(missing - incomplete_.rbegin()));
+  allow(rounds_ + static_cast<std::size_t>(missing - incomplete_.rbegin()));
 }
 
 void Behind::wait_for_accumulators() {
@@ -73,16 +72,13 @@ void Behind::leave_step() {
 }
 
 void Behind::updated() {
-  {
-    const std::scoped_lock lock(mutex_);
-    made_ = allowed_ = 0;
-  }
-  if (!overlaps_) wait(rounds_);
+  const std::scoped_lock lock(mutex_);
+  made_ = allowed_ = 0;
 }
 
 bool Behind::sends_accumulators() {
   const std::scoped_lock lock(mutex_);
-  return allowed_ > rounds_ && made_ < 2 * rounds_;
+  return !error_ && allowed_ > rounds_ && made_ < 2 * rounds_;
 }
 
 // Those before `end` may be made from now on.
@@ -91,10 +87,9 @@ void Behind::allow(std::size_t end) {
   allowed_ = std::max(allowed_, end);
   if (runs_ || error_ || made_ >= allowed_) return;
   try {
-    runs_ = true;
     thread_ = std::async(std::launch::async, [this] { make_allowed(); });
-  } catch (const std::system_error&) {  // no thread is to be had: who waits for them makes them
-    runs_ = false;
+    runs_ = true;
+  } catch (const std::exception&) {  // no thread is to be had: who waits for them makes them
   }
 }
 

@@ -4,13 +4,14 @@
 // (Shares), then those of accumulators, from the last one to the first, as a backward pass comes to them.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <future>
 #include <mutex>
-#include <span>
 #include <vector>
 
 #include "lpmm/memory/slots/shares.h"
@@ -21,26 +22,26 @@ class Ranks;
 
 class Behind {
  public:
-  // The calls exchange a round. If not `overlaps`, whoever waits for one makes it, and the thread is never
-  // used; else no other exchange of the ranks may come between the first gradient that is complete and the
-  // wait for accumulators, and before each other one parameters are waited for.
+  // The calls exchange a round. No other exchange of the ranks may come between the first tensor that is
+  // complete and the wait for accumulators; before each other one parameters are waited for.
   using Exchange = std::function<void(std::size_t round)>;
-  Behind(const Shares& shares, int tensors, Ranks& ranks, bool overlaps, Exchange parameters,
-         Exchange accumulators);
-  // If no exception is under way, waits until the others have their parameters.
+  Behind(const Shares& shares, int tensors, Ranks& ranks, Exchange parameters, Exchange accumulators);
+  // If no exception is under way, waits until the others have their parameters. A round that is under way
+  // ends first in any case: when the others come to it, or are lost.
   ~Behind();
   Behind(const Behind&) = delete;
   Behind& operator=(const Behind&) = delete;
 
-  bool overlaps() const { return overlaps_; }
-  // A step begins, in which these tensors get no gradient: parameters are sent from now on.
-  void begin_step(std::span<const int> without_gradient);
+  std::uint32_t step() const { return step_; }  // the last that began
+  // A step begins, in which some tensors get no gradient: parameters are sent from now on.
+  void begin_step(std::uint32_t step, const std::function<bool(int tensor)>& has_no_gradient);
   // The accumulators of a tensor are complete, in all slots of this rank.
   void complete(int tensor);
   // Waiting throws RankLost, at each call, once another rank has ended.
   void wait_for_accumulators();
   void wait_for_parameter(int tensor) { wait(spans_[static_cast<std::size_t>(tensor)].end); }
-  // The step ends without an update. If accumulators were sent, all are, as the other ranks expect.
+  // The step ends without an update, on all ranks. If accumulators were sent, all are, which waits until the
+  // others have come as far.
   void leave_step();
   // All have updated what they own; parameters are sent from the next step on, or when they are waited for.
   void updated();
@@ -58,8 +59,8 @@ class Behind {
 
   Ranks& ranks_;
   const std::size_t rounds_;
-  const bool overlaps_;
   const Exchange parameters_, accumulators_;
+  std::atomic<std::uint32_t> step_ = 0;
   std::vector<Span> spans_;              // by tensor
   std::vector<std::size_t> incomplete_;  // by round: tensors that miss a gradient
   std::mutex mutex_;

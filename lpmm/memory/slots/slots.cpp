@@ -4,6 +4,7 @@
 #include <bit>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "lpmm/memory/memory_state.h"
 #include "lpmm/ranks/ranks.h"
@@ -67,9 +68,9 @@ void Slots::allocate_exchange(MemoryState& memory) {
   kept_.emplace(shares_, tensors, memory.policy, memory.sharding);
   kept_memory_ = allocate(memory.device, kept_->bytes(), "accumulators of other ranks", "a smaller model");
   // Other devices are not used by two threads at once, and parameters in shares are exchanged meanwhile.
-  const bool overlaps = memory.device.is_host() && !memory.sharding.divides_parameters();
+  if (!memory.device.is_host() || memory.sharding.divides_parameters()) return;
   memory.behind = std::make_unique<Behind>(
-      shares_, static_cast<int>(tensors.size()), ranks_, overlaps,
+      shares_, static_cast<int>(tensors.size()), ranks_,
       [this, &memory](std::size_t round) { hand_out(memory, round); },
       [this, &memory](std::size_t round) { exchange(memory, round); });
 }
@@ -115,8 +116,8 @@ Slots::Layout Slots::layout(const MemoryState& memory, const Shares::Round* roun
 void Slots::swap(const MemoryState& memory, const char* phase,
                  std::span<const std::span<const std::byte>> send,
                  std::span<const std::span<std::byte>> receive) {
-  if (!memory.behind->overlaps()) return ranks_.swap(send, receive);
-  ranks_.swap_at({memory.step, phase}, send, receive);
+  if (!memory.behind) return ranks_.swap(send, receive);
+  ranks_.swap_at({memory.behind->step(), phase}, send, receive);
 }
 
 // Every rank gets its pieces of this round from all slots, and keeps them until the update.
@@ -215,15 +216,17 @@ void Slots::sum(MemoryState& memory, std::size_t index) {
   }
 }
 
-// All have folded, and what each sends has come.
-void Slots::meet(MemoryState& memory) {
-  if (memory.peers) memory.peers->meet();
-  if (memory.behind) memory.behind->wait_for_accumulators();
+// All have folded, and what they send comes, from the last round to the first.
+void Slots::take_accumulators(MemoryState& memory) {
+  if (memory.peers) return memory.peers->meet();
+  if (memory.behind) return memory.behind->wait_for_accumulators();
+  for (std::size_t j = kept_ ? shares_.most_rounds() : 0; j-- > 0;) exchange(memory, j);
 }
 
 GradientSquares Slots::gradient_squares(MemoryState& memory) {
   ranks_.now_in(memory.step, "norms");
-  meet(memory);
+  take_accumulators(memory);
+  has_taken_ = kept_.has_value();
   std::vector<std::pair<Shares::Piece, const double*>> found;
   for (std::size_t j = 0; j < shares_.most_rounds(); ++j) {
     if (memory.peers) read_versions(memory, j);
@@ -362,7 +365,7 @@ void Slots::update(MemoryState& memory, const Clip& clip) {
   ranks_.now_in(memory.step, "update");
   counted_.clear();
   if (memory.home) memory.home->forget();
-  meet(memory);  // all have read parameters too
+  if (!std::exchange(has_taken_, false)) take_accumulators(memory);  // all have read parameters too
   for (std::size_t j = 0; j < shares_.most_rounds(); ++j) {
     if (memory.peers) read_versions(memory, j);
     sum(memory, j);
@@ -375,7 +378,8 @@ void Slots::update(MemoryState& memory, const Clip& clip) {
   ranks_.now_in(memory.step, "parameters");
   if (memory.peers) read_parameters(memory);
   memory.empty_accumulators();
-  if (memory.behind) memory.behind->updated();
+  if (memory.behind) return memory.behind->updated();
+  for (std::size_t j = 0; kept_ && j < shares_.most_rounds(); ++j) hand_out(memory, j);
 }
 
 }  // namespace lpmm

@@ -26,7 +26,8 @@ class Slots {
   // The settings are checked already (check_slots).
   Slots(std::span<const TensorInfo> tensors, const Policy& policy, const OptimizerConfig& optimizer,
         int microbatches, const Sharding& sharding, PackedDevice& device, Ranks& ranks);
-  // Memory for what comes from other ranks; when roles are allocated, and others are opened or cannot be.
+  // Memory for what comes from other ranks, and what sends behind the passes; when roles are allocated, and
+  // others are opened or cannot be.
   void allocate_exchange(MemoryState& memory);
 
   int count() const { return count_; }
@@ -43,8 +44,8 @@ class Slots {
 
   // The square sums of the summed gradient; for steps that clip, before the update.
   GradientSquares gradient_squares(MemoryState& memory);
-  // Updates what this rank owns, and takes the others' parameters. Accumulators are empty after it. Throws
-  // RunError, on every rank, where one of them could not store something.
+  // Updates what this rank owns, and takes the others' parameters, or lets them come (behind.h). Accumulators
+  // are empty after it. Throws RunError, on every rank, where one of them could not store something.
   void update(MemoryState& memory, const Clip& clip);
 
  private:
@@ -64,7 +65,7 @@ class Slots {
                             const KeptPlaces::Place& place) const;
   kernels::RoleView version(const MemoryState& memory, std::size_t index, std::size_t piece, int slot,
                             const Layout& own) const;
-  void meet(MemoryState& memory);
+  void take_accumulators(MemoryState& memory);
   void sum(MemoryState& memory, std::size_t index);
   void update_pieces(MemoryState& memory, const Clip& clip, std::size_t index);
   void hand_out(MemoryState& memory, std::size_t index);
@@ -80,6 +81,7 @@ class Slots {
   DeviceMemory sums_, staged_;      // fp32; what was read of the others
   std::optional<KeptPlaces> kept_;  // where ranks send: where that lies until the update, in place of staged_
   DeviceMemory kept_memory_;
+  bool has_taken_ = false;  // accumulators of the step under way, to clip by them
   std::vector<std::vector<std::byte>> out_, in_;
   std::vector<kernels::RoleView> versions_;  // of a piece, in all slots
   struct Counted {

@@ -13,7 +13,8 @@
 namespace lpmm {
 namespace {
 
-// What one of two ranks has sent, and by which thread.
+// What one of two ranks has sent, and by which thread. No tensor is without gradient, but for the test of
+// that.
 class BehindThread : public ::testing::Test {
  protected:
   struct Sent {
@@ -22,13 +23,9 @@ class BehindThread : public ::testing::Test {
     bool operator==(const Sent&) const = default;
   };
 
-  Behind make(bool overlaps) {
-    return {shares_,
-            static_cast<int>(kLargeTensors.size()),
-            *ranks_[0],
-            overlaps,
-            [this](std::size_t round) { send('p', round); },
-            [this](std::size_t round) { send('a', round); }};
+  Behind make() {
+    return {shares_, static_cast<int>(kLargeTensors.size()), *ranks_[0],
+            [this](std::size_t round) { send('p', round); }, [this](std::size_t round) { send('a', round); }};
   }
   void send(char what, std::size_t round) {
     const std::scoped_lock lock(mutex_);
@@ -47,6 +44,9 @@ class BehindThread : public ::testing::Test {
     std::vector<Sent> all;
     for (std::size_t j = 0; j < rounds_; ++j) all.push_back({what, what == 'p' ? j : rounds_ - 1 - j});
     return all;
+  }
+  static void begin(Behind& behind) {
+    behind.begin_step(1, [](int /*tensor*/) { return false; });
   }
   void swap_nothing() {
     const std::vector<std::span<const std::byte>> send(2);
@@ -69,8 +69,8 @@ class BehindThread : public ::testing::Test {
 
 TEST_F(BehindThread, AccumulatorsGoFromTheLastRoundOnAsTheyAreComplete) {
   ASSERT_GE(rounds_, 3U);
-  Behind behind = make(true);
-  behind.begin_step({});
+  Behind behind = make();
+  begin(behind);
   behind.complete(last_);
   const std::vector<Sent> first_ones = first(rounds_ - 1);
   EXPECT_FALSE(is_here_);
@@ -81,27 +81,33 @@ TEST_F(BehindThread, AccumulatorsGoFromTheLastRoundOnAsTheyAreComplete) {
 }
 
 TEST_F(BehindThread, ATensorWithoutGradientHoldsNothingUp) {
-  Behind behind = make(true);
-  std::vector<int> others;
-  for (int tensor = 0; tensor < last_; ++tensor) others.push_back(tensor);
-  behind.begin_step(others);
+  Behind behind = make();
+  behind.begin_step(1, [&](int tensor) { return tensor < last_; });
   behind.complete(last_);
   EXPECT_EQ(first(rounds_), all('a'));
 }
 
+TEST_F(BehindThread, AccumulatorsWaitForTheFirstGradient) {
+  Behind behind = make();
+  behind.begin_step(1, [&](int tensor) { return tensor == last_; });
+  swap_nothing();
+  behind.leave_step();
+  EXPECT_TRUE(sent_.empty());
+}
+
 TEST_F(BehindThread, ParametersGoAsTheNextStepBegins) {
-  Behind behind = make(true);
-  behind.begin_step({});
+  Behind behind = make();
+  begin(behind);
   behind.wait_for_accumulators();
   sent_.clear();
   behind.updated();
   EXPECT_TRUE(sent_.empty());
-  behind.begin_step({});
+  begin(behind);
   EXPECT_EQ(first(rounds_), all('p'));
 }
 
 TEST_F(BehindThread, WhoReadsAParameterWaitsForItsRounds) {
-  Behind behind = make(true);
+  Behind behind = make();
   behind.updated();
   behind.wait_for_parameter(0);
   EXPECT_EQ(sent_, (std::vector<Sent>{{'p', 0}}));
@@ -110,58 +116,49 @@ TEST_F(BehindThread, WhoReadsAParameterWaitsForItsRounds) {
 }
 
 TEST_F(BehindThread, AnotherExchangeWaitsForParametersAndMayNotMeetAccumulators) {
-  Behind behind = make(true);
+  Behind behind = make();
   behind.updated();
   swap_nothing();
   EXPECT_EQ(sent_, all('p'));
-  behind.begin_step({});
+  begin(behind);
   swap_nothing();
-  fails_ = 'a';
-  behind.complete(last_);
+  for (int tensor = 1; tensor <= last_; ++tensor) behind.complete(tensor);
   EXPECT_THROW(swap_nothing(), std::logic_error);
+  behind.complete(0);
+  behind.wait_for_accumulators();
+  swap_nothing();
 }
 
 TEST_F(BehindThread, WhoLeavesAStepSendsAllOrNothing) {
-  Behind behind = make(true);
-  behind.begin_step({});
+  Behind behind = make();
+  begin(behind);
   behind.complete(0);
   behind.leave_step();
   EXPECT_TRUE(sent_.empty());
-  behind.begin_step({});
+  begin(behind);
   behind.complete(last_);
   behind.leave_step();
   EXPECT_EQ(sent_, all('a'));
-  behind.begin_step({});
+  begin(behind);
   behind.wait_for_parameter(last_);
   EXPECT_EQ(sent_, all('a')) << "no update, no parameters";
 }
 
 TEST_F(BehindThread, OthersHaveTheirParametersBeforeItEnds) {
-  make(true).updated();
+  make().updated();
   EXPECT_EQ(sent_, all('p'));
 }
 
 TEST_F(BehindThread, ALostRankIsHeardOfAtEachWait) {
-  Behind behind = make(true);
-  behind.begin_step({});
+  Behind behind = make();
+  begin(behind);
   fails_ = 'a';
   behind.complete(last_);
   for (int again = 0; again < 2; ++again) {
     EXPECT_THROW(behind.wait_for_accumulators(), RankLost);
     EXPECT_THROW(behind.wait_for_parameter(0), RankLost);
+    EXPECT_THROW(swap_nothing(), RankLost);
   }
-}
-
-TEST_F(BehindThread, WithoutOverlapWhoWaitsSends) {
-  Behind behind = make(false);
-  behind.begin_step({});
-  for (int tensor = 0; tensor <= last_; ++tensor) behind.complete(tensor);
-  EXPECT_TRUE(sent_.empty());
-  behind.wait_for_accumulators();
-  EXPECT_EQ(sent_, all('a'));
-  behind.updated();
-  EXPECT_EQ(sent_.size(), 2 * rounds_);
-  EXPECT_TRUE(is_here_);
 }
 
 }  // namespace

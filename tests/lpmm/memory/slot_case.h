@@ -40,7 +40,8 @@ struct SlotCase {
   double update_clip = 0, average = 0;
   bool is_large = false;  // then without counts, which fused loops do not take
   int stage = 1;          // of several ranks
-  bool drops = false;     // a step in front of the others
+  bool drops = false;     // a step in front of each
+  bool waits = false;     // folds, in halves
 
   const std::vector<TensorInfo>& tensors() const { return is_large ? kLargeTensors : kSlotTensors; }
   std::string name() const {
