@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, and runs every test: about 26 minutes on 2 cores.
+# Installs what is missing, builds, and runs every test: 17 to 28 minutes on 2 cores.
 # usage: bash tests/run.sh [STAGE...]
 #   style    layout, shell syntax, sizes           release  what users run, with CUDA where nvcc is found
 #   python   the module for Python, with packages from PyPI; with optimizers, where python3 has torch

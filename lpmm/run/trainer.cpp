@@ -254,10 +254,8 @@ bool Run::step() {
   const bool measured = every > 0 && state_.step % every == 0;
   const StepOptions options{static_cast<std::uint32_t>(state_.step), rate, measured,
                             is_watched(config_, state_.step)};
-  const StepResult done =
-      train_step(*program_, memory_, buffers_, *batches_, options, {.before_update = [this] {
-        if (!ranks_.may_read()) agree_on_stop();
-      }});
+  const StepResult done = train_step(*program_, memory_, buffers_, *batches_, options,
+                                     {.before_update = [this] { agree_on_stop(); }});
   const std::int64_t items = config_.train.batch * data_->labels();
   state_.train_seconds += done.seconds();
   state_.items += items;
@@ -402,15 +400,14 @@ TrainResult Run::go() {
       }
       show(is_last());
       const std::int64_t every = config_.train.eval_every_epochs * steps_per_epoch_;
-      const bool has_tests = data_->test_examples() > 0;
-      const bool is_tested = has_tests && (is_last() || (every > 0 && state_.step % every == 0));
+      const bool is_due = is_last() || (every > 0 && state_.step % every == 0);
+      const bool is_tested = is_due && data_->test_examples() > 0;
       if (is_tested) test();
       ranks_.now_in(state_.step, "end of the step");
       if (is_tested || ranks_.may_read()) agree_on_stop();
       const bool stop = stop_ && !is_last();
-      const std::int64_t save_every = config_.checkpoint.every_steps;
-      if (stop || (is_last() ? config_.checkpoint.final : save_every > 0 && state_.step % save_every == 0))
-        save();
+      const std::int64_t often = config_.checkpoint.every_steps;
+      if (stop || (is_last() ? config_.checkpoint.final : often > 0 && state_.step % often == 0)) save();
       if (stop) {
         progress_.say(fmt::format("stopped after step {}; --resume goes on from there", state_.step));
         return end(true, "");
