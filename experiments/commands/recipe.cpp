@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
 
+#include "experiments/pack/formats.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/terminal.h"
 #include "lpmm/base/text.h"
+#include "lpmm/data/table.h"
 #include "lpmm/program/family.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/setup.h"
@@ -27,18 +28,16 @@ std::optional<std::string> set_to(const ConfigArguments& config, std::string_vie
   return value;
 }
 
-// Returns the recipe for rows of messages, which data.set names; a file whose lines name their columns has
-// conversations. Empty: the data are something else.
+// Returns the recipe for rows of messages, which data.set names; a table has conversations. Empty: the data
+// are something else.
 std::string recipe_of_rows(const TaskRow& task, const ConfigArguments& config) {
   constexpr const char *kOfConversations = "chat_tune", *kOfPreferences = "dpo_tune";
   if (!std::ranges::count(task.also_by_path, kConversationSet)) return "";
   if (const auto set = set_to(config, "data.set")) {
     return *set == kConversationSet ? kOfConversations : *set == kPreferenceSet ? kOfPreferences : "";
   }
-  const std::string path = set_to(config, "data.path").value_or("");
-  const bool has_rows = std::ranges::any_of(std::array{".jsonl", ".jsonl.gz", ".json", ".json.gz"},
-                                            [&](const char* ending) { return path.ends_with(ending); });
-  return has_rows ? kOfConversations : "";
+  // A .CSV is refused with a word, rather than read as plain text.
+  return is_table(lower_case(set_to(config, "data.path").value_or(""))) ? kOfConversations : "";
 }
 
 // The family that is trained: that of the start, or one that starts from it where the data is for that.
@@ -47,11 +46,14 @@ const Family& trained_family(const RunConfig& start, const ConfigArguments& conf
     return std::ranges::count(family.reads->sets(), set) > 0;
   };
   const auto set = set_to(config, "data.set");
+  if (!set || holds(*start.model.family, *set) || set_to(config, "model.name")) return *start.model.family;
+  bool is_known = false;
   for (const Family& family : families().rows) {
-    const bool reads_it = set && !holds(*start.model.family, *set) && holds(family, *set);
-    if (reads_it && family.starts_from == start.model.family->name && !set_to(config, "model.name"))
-      return family;
+    if (!holds(family, *set)) continue;
+    if (family.starts_from == start.model.family->name) return family;
+    is_known = true;
   }
+  if (is_known) check_set(start.model, *set, families());  // before the recipe's keys, which are for others
   return *start.model.family;
 }
 

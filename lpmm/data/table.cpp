@@ -126,12 +126,12 @@ Table read_cells(const std::string& path, std::string_view text, char between, Q
     Table::Row row = cells.row();
     if (holds_nothing(row)) continue;
     if (quotes != Quotes::kText && row.cells.size() != table.names.size()) {
-      table.refuse(row, fmt::format("has {} cells, but the first line names {} columns{}", row.cells.size(),
+      table.refuse(row, fmt::format("has {} cells, but the first line names {} columns; {}", row.cells.size(),
                                     table.names.size(),
                                     row.cells.size() > table.names.size()
-                                        ? fmt::format("; a text with a {} in it stands in quotes",
+                                        ? fmt::format("a text with a {} in it stands in quotes",
                                                       between == '\t' ? "tab" : std::string(1, between))
-                                        : ""));
+                                        : "add those that are missing, or take the row out"));
     }
     table.rows.push_back(std::move(row));
   }
@@ -161,7 +161,10 @@ void add_list(const std::string& name, const Json& value, Table& table, Table::R
   if (at == table.lists.end()) table.lists.push_back(name);
   row.lists.resize(std::max(row.lists.size(), place + 1));
   if (!value.is_array()) return;
-  for (const Json& one : value) row.lists[place].push_back(as_cell(one));
+  for (const Json& one : value) {
+    row.lists[place].push_back(as_cell(one));
+    if (one.is_null()) row.with_null.push_back(static_cast<int>(place));
+  }
 }
 
 // Adds a JSON object.
@@ -258,8 +261,18 @@ int Table::list_of_any(std::span<const std::string_view> some) const {
   return first_place(lists, some);
 }
 
+void Table::refuse_null(const Row& row, int list) const {
+  if (std::ranges::count(row.with_null, list) == 0) return;
+  refuse(row, fmt::format("has null in its list {}: write what belongs there, or take the row out",
+                          lists[static_cast<std::size_t>(list)]));
+}
+
 void Table::refuse(const Row& row, std::string_view why) const {
   refuse_line(path, row.line, why);
+}
+
+std::string shown_column(const std::string& name) {
+  return name.empty() ? "a column without a name" : name;
 }
 
 std::vector<std::string> split_columns(std::string_view columns) {

@@ -15,6 +15,7 @@ struct Table {
     std::vector<std::string> cells;  // in UTF-8, one per column; spaces around them are left out
     // For each of `lists`, its items as cells; for an object none.
     std::vector<std::vector<std::string>> lists = {};
+    std::vector<int> with_null = {};  // which of `lists` have a null among their items
   };
   std::string path;                // of the file
   std::vector<std::string> names;  // of the columns, in order; empty where the file names none
@@ -28,9 +29,14 @@ struct Table {
   // The same of lists.
   int list_of(std::string_view name) const;
   int list_of_any(std::span<const std::string_view> names) const;
+  // Throws RunError where a null is among the items of one of `lists`.
+  void refuse_null(const Row& row, int list) const;
   // Throws RunError("PATH: line N WHY").
   [[noreturn]] void refuse(const Row& row, std::string_view why) const;
 };
+
+// A column's name for messages: the first one of a table that pandas wrote has none.
+std::string shown_column(const std::string& name);
 
 // The endings of tables' names, in the order in which they are looked for.
 inline constexpr std::string_view kTableEndings[] = {".tsv", ".csv", ".jsonl", ".json"};

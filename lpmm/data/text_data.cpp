@@ -5,14 +5,17 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "kernels/noise.h"
 #include "lpmm/base/error.h"
+#include "lpmm/base/terminal.h"
 #include "lpmm/base/text.h"
 #include "lpmm/data/corpus/kept_tokens.h"
 #include "lpmm/data/images.h"
+#include "lpmm/data/table.h"
 #include "lpmm/files/files.h"
 
 namespace lpmm {
@@ -61,25 +64,53 @@ bool is_named(const std::string& tokenizer) {
 constexpr std::string_view kTokenFile = ".tokens";
 
 // A file, or the .txt and .md files below a folder, in order of their paths. Other files of the folder are
-// counted on standard error.
+// counted on standard error, and the first is named.
 std::vector<std::string> files_at(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return {path};
-  std::vector<std::string> paths;
-  std::size_t others = 0;
+  std::vector<std::string> paths, others;
   for (const auto& entry : fs::recursive_directory_iterator(path)) {
     if (!entry.is_regular_file(error)) continue;
     const std::string ending = entry.path().extension().string();
-    if (ending == ".txt" || ending == ".md") {
-      paths.push_back(entry.path().string());
-    } else {
-      ++others;
+    (ending == ".txt" || ending == ".md" ? paths : others).push_back(entry.path().string());
+  }
+  std::ranges::sort(paths);
+  std::ranges::sort(others);
+  if (paths.empty()) {
+    const bool has_tables = std::ranges::any_of(others, is_table);
+    throw RunError(fmt::format("{}: has no .txt or .md file{}", path,
+                               has_tables
+                                   ? "; its rows are read as conversations: `lpmm train chat_tune`, or "
+                                     "--set data.set=conversations"
+                                   : ""));
+  }
+  if (!others.empty()) {
+    tell(printable(fmt::format("{}: {} files whose names do not end in .txt or .md, in small letters, are "
+                               "left out; the first is {}",
+                               path, others.size(), others[0])) +
+         "\n");
+  }
+  return paths;
+}
+
+// What to do with a file that is no text, of which a tokenizer said `why`.
+std::string advice_for(const std::string& path, std::string_view why) {
+  struct Kind {
+    std::string_view begin, advice;
+  };
+  constexpr Kind kKinds[] = {
+      {"\x1F\x8B", "it is compressed by gzip: unpack it (gunzip)"},
+      {"%PDF", "it is a PDF: save its text as .txt (pdftotext)"},
+      {"PK\x03\x04", "it is a zip, as .docx, .odt and .epub are: save its text as .txt"}};
+  std::error_code error;
+  if (fs::is_regular_file(path, error)) {
+    std::string begin(4, '\0');
+    std::ifstream(path, std::ios::binary).read(begin.data(), std::ssize(begin));
+    for (const Kind& kind : kKinds) {
+      if (begin.starts_with(kind.begin)) return fmt::format("{}: is no text: {}", path, kind.advice);
     }
   }
-  if (paths.empty()) throw RunError(fmt::format("{}: has no .txt or .md file", path));
-  std::ranges::sort(paths);
-  if (others > 0) tell(fmt::format("{}: {} files that are not .txt or .md are left out\n", path, others));
-  return paths;
+  return fmt::format("{}: {}", path, why);
 }
 
 // The texts that are not empty.
@@ -243,7 +274,7 @@ void TextData::read_texts(const std::string& test, std::shared_ptr<const Tokeniz
           part.ids.insert(part.ids.end(), ids.begin(), ids.end());
         }
       } catch (const UsageError& e) {
-        throw UsageError(fmt::format("{}: {}", name, e.what()));
+        throw UsageError(advice_for(name, e.what()));
       }
       if (list.size() > 1 && between) part.ids.push_back(*between);
       done += text.size();
@@ -255,7 +286,7 @@ void TextData::read_texts(const std::string& test, std::shared_ptr<const Tokeniz
                                                                           ? texts[0]
                                                                           : joined(texts) + joined(tests));
   } catch (const UsageError& e) {
-    throw UsageError(fmt::format("{}: {}", name_, e.what()));
+    throw UsageError(advice_for(name_, e.what()));
   }
   encode(name_, texts, main_);
   encode(test, tests, test_);
@@ -275,7 +306,7 @@ void TextData::stream_texts(const std::string& test, std::shared_ptr<const Token
     try {
       part.file.emplace(kept_tokens(files_at(path), *tokenizer_, progress));
     } catch (const UsageError& e) {
-      throw UsageError(fmt::format("{}: {}", path, e.what()));
+      throw UsageError(advice_for(path, e.what()));
     }
   };
   open(name_, main_);

@@ -1,6 +1,7 @@
 #include "lpmm/run/setup.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <bit>
@@ -17,21 +18,30 @@
 #include "lpmm/version.h"
 
 namespace lpmm {
+
+void check_set(const ModelConfig& model, const std::string& set, const FamilyList& families) {
+  const auto holds = [&](const TaskRow* task) { return std::ranges::count(task->sets(), set) > 0; };
+  const TaskRow& own = task_of(model);
+  if (holds(&own)) return;
+  std::vector<std::string_view> others;
+  std::string_view held = "something else";
+  for (const Family& family : families.rows) {
+    if (!holds(family.reads)) continue;
+    held = family.reads->reads;
+    others.push_back(family.name);
+  }
+  throw UsageError(fmt::format(
+      "model.name = {} reads {}, but data.set = {} holds {}; take another data.set ({}), or "
+      "a model that reads {}: {}",
+      model.name, own.reads, set, held, fmt::join(own.sets(), ", "), held, fmt::join(others, ", ")));
+}
+
 namespace {
 
 // Completes the model as far as is possible without the data; throws if the model cannot read the set.
 RunConfig without_data(RunConfig config) {
   const TaskRow& row = task_of(config.model);
-  const auto holds = [&](const TaskRow* task) {
-    return std::ranges::count(task->sets(), config.data.set) > 0;
-  };
-  if (!holds(&row)) {
-    const auto tasks = config.families->tasks();
-    const auto held = std::ranges::find_if(tasks, holds);
-    throw UsageError(fmt::format("model.name = {} reads {}, but data.set = {} holds {}", config.model.name,
-                                 row.reads, config.data.set,
-                                 held == tasks.end() ? "something else" : (*held)->reads));
-  }
+  check_set(config.model, config.data.set, *config.families);
   const bool has_pairs = config.data.set == kPreferenceSet;
   if (!has_pairs && config.data.set != kConversationSet && config.data.conversations != ConversationKeys{}) {
     throw UsageError(

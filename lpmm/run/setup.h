@@ -27,6 +27,9 @@ struct Setup {
   std::optional<std::string> model_files = {};
 };
 
+// Throws UsageError where the model does not read such a set, with what reads it.
+void check_set(const ModelConfig& model, const std::string& set, const FamilyList& families);
+
 // Opens the data that `given` names and fits the model to it. Tokens are made by `own`, else by the tokenizer
 // of train.init, else as the configuration says. `progress` counts bytes of text encoded. Throws UsageError
 // where model and data do not go together, and what Task::open throws.

@@ -62,6 +62,12 @@ void answer_class(std::span<const float> told, const std::vector<std::string>& n
   }
 }
 
+// An empty line keeps its place among the answers.
+void answer_nothing(bool is_json, ordered_json& answers) {
+  if (is_json) answers.push_back(nullptr);
+  if (!is_json) fmt::print("-\n");
+}
+
 // All classes that are more probable than not.
 void answer_classes(std::span<const float> told, const std::vector<std::string>& names, bool is_json,
                     ordered_json& answers) {
@@ -85,14 +91,14 @@ void answer_words(SentenceModel& model, std::vector<SentenceExample> lines, bool
   for (SentenceExample& line : lines) {
     if (!line.second.empty()) throw UsageError("this model tells labels of words: a line is one sentence");
     line.words = split_at_spaces(line.first);
-    if (line.words.empty()) throw UsageError(fmt::format("line {} has no word", line.line));
     words.push_back(line.words);
   }
+  std::erase_if(lines, [](const SentenceExample& line) { return line.words.empty(); });
   const std::vector<SentenceModel::WordOutputs> told = model.word_outputs(std::move(lines));
-  for (std::size_t i = 0; i < told.size(); ++i) {
+  for (std::size_t i = 0, next = 0; i < words.size(); ++i) {
     ordered_json labels = ordered_json::array(), probabilities = ordered_json::array();
     for (std::size_t w = 0; w < words[i].size(); ++w) {
-      const std::vector<float>& of_word = told[i][w];
+      const std::vector<float>& of_word = told[next][w];
       const std::size_t best = of_word.empty() ? 0 : place_of_largest(of_word);
       const std::string label = of_word.empty() ? "-" : model.class_names()[best];
       if (!is_json) fmt::print("{}\t{}\n", printable(words[i][w]), printable(label));
@@ -100,6 +106,7 @@ void answer_words(SentenceModel& model, std::vector<SentenceExample> lines, bool
       probabilities.push_back(of_word.empty() ? ordered_json()
                                               : ordered_json(probabilities_of(of_word)[best]));
     }
+    if (!words[i].empty()) ++next;
     if (!is_json) fmt::print("\n");
     if (is_json) {
       answers.push_back({{"words", words[i]}, {"labels", labels}, {"probabilities", probabilities}});
@@ -113,11 +120,18 @@ int classify_sentences(const SentenceArguments& o) {
   const auto width = static_cast<std::size_t>(model.classes());
   const Tells tells = model.tells();
   for_each_line(o.file, false, [&](std::vector<SentenceExample> lines, bool are_pairs) {
-    const std::size_t count = lines.size();
     if (tells == Tells::kWords) return answer_words(model, std::move(lines), o.json, answers);
+    std::vector<bool> is_read;
+    for (const SentenceExample& line : lines) is_read.push_back(model.reads(line));
+    std::erase_if(lines, [&](const SentenceExample& line) { return !model.reads(line); });
     const std::vector<float> outputs = model.outputs(std::move(lines), are_pairs);
-    for (std::size_t i = 0; i < count; ++i) {
-      const auto told = std::span(outputs).subspan(i * width, width);
+    std::size_t next = 0;
+    for (const bool has_answer : is_read) {
+      if (!has_answer) {
+        answer_nothing(o.json, answers);
+        continue;
+      }
+      const auto told = std::span(outputs).subspan(next++ * width, width);
       if (tells == Tells::kNumber) answer_number(told, o.json, answers);
       if (tells == Tells::kClass) answer_class(told, model.class_names(), o.json, answers);
       if (tells == Tells::kClasses) answer_classes(told, model.class_names(), o.json, answers);
@@ -299,7 +313,8 @@ makes the exit code 1.
 Sentences: reads one a line, or two with a tab between, and prints the label, a tab, and how probable
 it is; a model that tells a number prints that, one that tells several labels all that are more
 probable than not (- where none is), one that tells labels of words each word with its label, and an
-empty line between sentences. Labels have the names that the data gave them.
+empty line between sentences. Labels have the names that the data gave them. An empty line that the
+model has no token for gets a -, with --json a null.
 Examples:
   lpmm classify runs/flowers photo.jpg more_photos/ --top 1
   echo "a gripping, funny film" | lpmm classify runs/sst2)");

@@ -12,6 +12,7 @@
 #include "experiments/commands/runs/loaded_model.h"
 #include "lpmm/base/error.h"
 #include "lpmm/data/sentences/sentence_data.h"
+#include "lpmm/data/tokenizers/pipeline.h"
 #include "lpmm/data/utf8.h"
 #include "lpmm/program/family.h"
 #include "lpmm/run/beside/model_files.h"
@@ -85,6 +86,13 @@ SentenceModel::SentenceModel(const std::string& path, int threads, const std::st
   makes_unit_ = embeds && !files.empty() && read_sentence_vector(files).has_unit;
 }
 
+bool SentenceModel::reads(const SentenceExample& line) const {
+  const std::string text = line.first + line.second;
+  const auto* pieces = dynamic_cast<const PipelineTokenizer*>(tokenizer_.get());
+  if (pieces == nullptr || text.find_first_not_of(' ') != std::string::npos) return true;
+  return !pieces->encode_sentences(text).ids.empty();
+}
+
 Tells SentenceModel::tells() const {
   const ModelConfig& model = config_.model;
   const auto has = [&](std::string_view key) { return model.has(key) && model.flag(key); };
@@ -96,6 +104,7 @@ Tells SentenceModel::tells() const {
 
 void SentenceModel::for_each_batch(const SentenceSet& set, std::span<const std::size_t> order,
                                    const BatchCall& body) {
+  if (set.test.empty()) return;
   const SentenceData data(set, tokenizer_, filled_lengths(config_.model.length));
   if (config_.model.has(kTypes)) data.check_types(config_.model.integer(kTypes));
   Batch batch;

@@ -29,6 +29,8 @@ class SentenceModel {
   // The names of the classes in order: as the checkpoint has them, else those of the set it was trained on,
   // else numbers.
   const std::vector<std::string>& class_names() const { return names_; }
+  // False for an empty line of which the tokenizer makes no token, as those of Llamas do.
+  bool reads(const SentenceExample& line) const;
   Tells tells() const;  // only for a model that does not embed
   // Returns the outputs for each sentence or pair: (examples, classes or channels). Throws UsageError for
   // sentences that the model cannot read.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "lpmm/base/error.h"
+#include "lpmm/data/table.h"
 #include "lpmm/data/utf8.h"
 #include "lpmm/files/files.h"
 
@@ -191,7 +192,8 @@ std::string column_names(const Json& row) {
 
 void note_unused(const Json& row, std::span<const std::string> used, std::vector<std::string>& unused) {
   constexpr std::size_t kMostUnused = 100;
-  for (const auto& [name, value] : row.items()) {
+  for (const auto& [key, value] : row.items()) {
+    const std::string name = shown_column(key);
     const bool is_new =
         std::ranges::find(used, name) == used.end() && std::ranges::find(unused, name) == unused.end();
     if (is_new && unused.size() < kMostUnused) unused.push_back(name);

@@ -65,10 +65,13 @@ class Lines {
   std::int64_t number_ = 0;
 };
 
-// Why a text is no JSON, as a text; else the JSON.
+constexpr const char* kIsText = "is a text, no JSON object";
+
+// Why a text is no JSON of rows, as a text; else the JSON.
 Json parsed_or_why(const std::string& text) {
   try {
-    return parse_json(text);
+    Json parsed = parse_json(text);
+    return parsed.is_string() ? Json(kIsText) : parsed;
   } catch (const std::exception& e) {
     return "is no JSON: " + error_text(e);
   }
@@ -163,8 +166,7 @@ void for_each_row(const std::string& file,
                   fmt::format("{}: is no list of objects; a file of an object per line is a .jsonl", file));
     std::int64_t number = 0;
     for (const Json& row : all) {
-      if (!take(fmt::format("item {}", ++number), row.is_string() ? Json("is a text, no object") : row))
-        return;
+      if (!take(fmt::format("item {}", ++number), row.is_string() ? Json(kIsText) : row)) return;
     }
   } else {
     const Table table = read_table(file);

@@ -102,8 +102,16 @@ SentenceColumns usual_columns(const Table& table, bool has_several) {
   if (out.answer < 0) out.list = table.list_of_any(kSeveralNames);
   if (out.answer < 0 && out.list < 0) out.list = table.list_of_any(kClassNames);
   if (out.answer < 0 && out.list < 0) out.answer = table.place_of_any(kScoreNames);
-  if (out.answer < 0 && out.list < 0) refuse_columns(table, "\"label\"");
-  return out;
+  if (out.answer >= 0 || out.list >= 0) return out;
+  if (const int several = table.place_of_any(kSeveralNames); several >= 0) {
+    const auto name = [&](int place) { return table.names[static_cast<std::size_t>(place)]; };
+    throw RunError(fmt::format(
+        "{0}: has no column \"label\", but \"{1}\". Where a text has several labels, say what stands between "
+        "them: data.labels_between = \";\"; where it has one: data.columns = \"{2},{1}\". A list such as "
+        "['a', 'b'] is read from a .jsonl: {{\"{2}\": \"...\", \"{1}\": [\"a\", \"b\"]}}",
+        table.path, name(several), name(out.first)));
+  }
+  refuse_columns(table, "\"label\"");
 }
 
 SentenceColumns columns_of(const Table& table, const SentenceSource& source) {
@@ -131,6 +139,35 @@ bool tells_several(const SentenceColumns& columns) {
   return columns.answer < 0 || !columns.between.empty();
 }
 
+// 1 or 0, as programs write them; nothing: it is neither.
+std::optional<bool> as_yes_or_no(const std::string& said) {
+  if (said == "1" || said == "1.0" || said == "true" || said == "True") return true;
+  if (said == "0" || said == "0.0" || said == "false" || said == "False") return false;
+  return {};
+}
+
+bool says_yes(const Table& table, const Table::Row& row, const std::string& name, const std::string& said) {
+  const std::optional<bool> answer = as_yes_or_no(said);
+  if (!answer) table.refuse(row, fmt::format("has {} = \"{}\": what tells of a class is 1 or 0", name, said));
+  return *answer;
+}
+
+// Returns how many classes the lists have 1 or 0 for; 0: they hold labels. A list of labels has each of them
+// once, so lists of 1 and 0 hold none where one repeats an item, or where all have two.
+std::size_t told_classes(const Table& table, int list) {
+  std::size_t most = 0, least = kMostClasses;
+  bool repeats = false;
+  for (const Table::Row& row : table.rows) {
+    const std::vector<std::string>& items = row.lists[static_cast<std::size_t>(list)];
+    if (!std::ranges::all_of(items, [](const auto& item) { return as_yes_or_no(item).has_value(); }))
+      return 0;
+    repeats = repeats || items.size() > 2 || (items.size() == 2 && items[0] == items[1]);
+    most = std::max(most, items.size());
+    least = std::min(least, items.size());
+  }
+  return repeats || (most == 2 && least == 2) ? most : 0;
+}
+
 // The labels of a row that may have any number, each once.
 std::vector<std::string> labels_of(const Table& table, const Table::Row& row,
                                    const SentenceColumns& columns) {
@@ -141,17 +178,23 @@ std::vector<std::string> labels_of(const Table& table, const Table::Row& row,
     if (!label.empty() && std::ranges::count(labels, label) == 0) labels.push_back(std::move(label));
   };
   if (columns.list >= 0) {
-    for (const std::string& label : row.lists[static_cast<std::size_t>(columns.list)]) add(label);
+    table.refuse_null(row, columns.list);
+    const std::vector<std::string>& items = row.lists[static_cast<std::size_t>(columns.list)];
+    const std::string name = name_of_answer(table, columns);
+    if (columns.classes > 0 && items.size() != columns.classes) {
+      table.refuse(row,
+                   fmt::format("has {} items in {}, where others have {}: there is 1 or 0 for each class",
+                               items.size(), name, columns.classes));
+    }
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      if (columns.classes == 0) add(items[i]);
+      if (columns.classes > 0 && says_yes(table, row, name, items[i])) add(std::to_string(i));
+    }
     return labels;
   }
   for (const int place : columns.each) {
-    const std::string &said = cell(row, place), &name = table.names[static_cast<std::size_t>(place)];
-    const bool is_so = said == "1" || said == "true" || said == "True",
-               is_not = said == "0" || said == "false" || said == "False";
-    if (!is_so && !is_not) {
-      table.refuse(row, fmt::format("has {} = \"{}\": a column that is a class holds 1 or 0", name, said));
-    }
-    if (is_so) add(name);
+    const std::string& name = table.names[static_cast<std::size_t>(place)];
+    if (says_yes(table, row, name, cell(row, place))) add(name);
   }
   if (columns.answer < 0) return labels;
   const std::string& all = cell(row, columns.answer);
@@ -170,7 +213,7 @@ void tell_columns(const Table& table, const SentenceColumns& columns, bool is_nu
   for (int i = 0; i < static_cast<int>(table.names.size()); ++i) {
     if (i == columns.first || i == columns.second || i == columns.answer) continue;
     if (std::ranges::count(columns.each, i) > 0) continue;
-    unused.push_back(table.names[static_cast<std::size_t>(i)]);
+    unused.push_back(shown_column(table.names[static_cast<std::size_t>(i)]));
   }
   if (unused.empty()) return;
   const auto name = [&](int place) { return table.names[static_cast<std::size_t>(place)]; };
@@ -200,6 +243,8 @@ std::vector<Metric> fitting_metrics(const SentenceSet& set) {
 // The classes of all rows, in order.
 std::vector<std::string> classes_in(const Table& table, const SentenceColumns& columns) {
   std::vector<std::string> labels;
+  for (std::size_t i = 0; i < columns.classes; ++i) labels.push_back(std::to_string(i));
+  if (columns.classes > 0) return labels;
   for (const Table::Row& row : table.rows) {
     if (tells_several(columns)) {
       const std::vector<std::string> some = labels_of(table, row, columns);
@@ -207,7 +252,8 @@ std::vector<std::string> classes_in(const Table& table, const SentenceColumns& c
     } else if (const std::string& label = cell(row, columns.answer); !label.empty()) {
       labels.push_back(label);
     } else {
-      table.refuse(row, fmt::format("has no {}", name_of_answer(table, columns)));
+      table.refuse(row,
+                   fmt::format("has no {}: write it, or take the row out", name_of_answer(table, columns)));
     }
   }
   return classes_in_order(std::move(labels));
@@ -318,14 +364,17 @@ std::vector<SentenceExample> read_examples(const Table& table, const SentenceCol
     SentenceExample e{.first = cell(row, columns.first), .second = {}, .line = row.line};
     if (columns.second >= 0) e.second = cell(row, columns.second);
     if (e.first.empty() || (columns.second >= 0 && e.second.empty()))
-      table.refuse(row, "has an empty sentence");
+      table.refuse(row, "has an empty sentence: write it, or take the row out");
     if (tells_several(columns)) {
       for (const std::string& label : labels_of(table, row, columns)) {
         e.labels.push_back(set.class_of(label, [&](std::string_view why) { table.refuse(row, why); }));
       }
     } else if (const std::string& answer = cell(row, columns.answer); set.is_number()) {
       const std::optional<float> number = as_number(answer);
-      if (!number) table.refuse(row, fmt::format("has the score \"{}\", which is no number", answer));
+      if (!number)
+        table.refuse(
+            row,
+            fmt::format("has the score \"{}\", which is no number: write one, or take the row out", answer));
       e.score = *number;
     } else {
       e.label = set.class_of(answer, [&](std::string_view why) { table.refuse(row, why); });
@@ -340,8 +389,14 @@ namespace {
 
 // Describes the set by its training file, and reads the file to test on where there is one.
 void read_tables(const Table& train, const OwnFiles& files, const SentenceSource& source, SentenceSet& set) {
-  const SentenceColumns columns = columns_of(train, source);
+  SentenceColumns columns = columns_of(train, source);
   if (train.rows.empty()) throw RunError(fmt::format("{}: holds no sentence", train.path));
+  if (columns.list >= 0) columns.classes = told_classes(train, columns.list);
+  if (columns.classes > 0) {
+    tell(printable(fmt::format("{}: a list of {} has 1 or 0 for each of the classes 0 to {}", train.path,
+                               name_of_answer(train, columns), columns.classes - 1)) +
+         "\n");
+  }
   describe(train, columns, set);
   tell_columns(train, columns, set.is_number());
   set.train = read_examples(train, columns, set);
@@ -351,7 +406,9 @@ void read_tables(const Table& train, const OwnFiles& files, const SentenceSource
   }
   if (files.test.empty()) return;
   const Table test = read_table(files.test);
-  set.test = read_examples(test, columns_of(test, source), set);
+  SentenceColumns of_test = columns_of(test, source);
+  of_test.classes = columns.classes;
+  set.test = read_examples(test, of_test, set);
 }
 
 }  // namespace

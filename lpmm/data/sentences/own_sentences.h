@@ -13,6 +13,7 @@ namespace lpmm {
 struct SentenceColumns {
   int first, second, answer;
   int list = -1;               // of Table::lists: in place of `answer`, all classes of an example
+  std::size_t classes = 0;     // of `list`: it has 1 or 0 for each of so many; 0: it has labels
   std::vector<int> each = {};  // in place of it too: columns of 1 and 0, each a class
   std::string between = {};    // of several classes in `answer`; empty: there is one
 };
@@ -27,9 +28,9 @@ std::vector<SentenceExample> read_examples(const Table& table, const SentenceCol
 // drawn for it, the same for the same file, which standard error is told. Columns are those that
 // source.columns names, else by usual names: sentence, text, ...; sentence1 and sentence2, ...; label, ...;
 // score. Answers are numbers where their column is called score or they have fractions; else they are names
-// of classes, in order, numbered ones by their numbers. An example has several where they are a list, have
-// source.between between them, or are columns of 1 and 0. Columns that are not read are told of. Files of
-// words, and of lists of them, are own_words.h's.
+// of classes, in order, numbered ones by their numbers. An example has several where they are a list, of
+// labels or of 1 and 0 for each class, have source.between between them, or are columns of 1 and 0. Columns
+// that are not read are told of. Files of words, and of lists of them, are own_words.h's.
 SentenceSet load_own_sentences(const SentenceSource& source);
 
 }  // namespace lpmm

@@ -89,6 +89,8 @@ TaggedFile read_lists(Table table, const std::string& columns) {
   }
   TaggedFile file{path, {}};
   for (Table::Row& row : table.rows) {
+    table.refuse_null(row, of.words);
+    table.refuse_null(row, of.tags);
     auto &words = row.lists[static_cast<std::size_t>(of.words)],
          &tags = row.lists[static_cast<std::size_t>(of.tags)];
     if (words.size() != tags.size()) {

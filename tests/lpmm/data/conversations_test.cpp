@@ -177,6 +177,7 @@ TEST_F(ConversationsTest, BrokenRowsAreNamedAndCounted) {
       {"[1]", "line 2: is no JSON object"},
       {"{}", "has none of messages"},
       {"{\"x\": 1}", "but \"x\"; data.columns"},
+      {"\"hello\"", "line 2: is a text, no JSON object"},
       {"{\"text\": \"\"}", "text is empty"},
       {"{\"text\": \"a\xff\"}", "is no JSON"},
       {"{\"messages\": 3}", "messages is no list"},

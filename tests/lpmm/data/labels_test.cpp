@@ -69,10 +69,48 @@ TEST_F(LabelsTest, SeveralOfATextAreListsPiecesOrColumns) {
     EXPECT_EQ(set.test[2].labels, Ids{1});
   }
   write("bad.tsv", "text\tx\ty\na\t1\tno\n");
-  expect_refused([&] { load("bad.tsv", "", "text,x+y"); }, "line 2 has y = \"no\": a column that is a class");
+  expect_refused([&] { load("bad.tsv", "", "text,x+y"); },
+                 "line 2 has y = \"no\": what tells of a class is 1 or 0");
   expect_refused([&] { load("bad.tsv", "", "text,x+w"); }, "has no column \"w\" (data.columns)");
   expect_refused([&] { load("lists.jsonl", ";"); },
                  "data.labels_between = \";\" is for labels in one column");
+}
+
+// Lists of class ids look alike, but none has an item twice.
+TEST_F(LabelsTest, ListsOfOnesAndZerosHaveOneForEachClass) {
+  write("mine.jsonl",
+        "{\"text\": \"a\", \"labels\": [0, 1, 1, 0]}\n{\"text\": \"b\", \"labels\": [1.0, 0.0, 0, 0]}\n"
+        "{\"text\": \"c\", \"labels\": [false, false, false, false]}\n");
+  const SentenceSet set = load("mine.jsonl");
+  EXPECT_EQ(set.tells, Tells::kClasses);
+  EXPECT_EQ(set.labels, (Names{"0", "1", "2", "3"}));  // the last one too, which no row has
+  EXPECT_EQ(set.train[0].labels, (Ids{1, 2}));
+  EXPECT_EQ(set.train[1].labels, Ids{0});
+  EXPECT_EQ(set.test[2].labels, Ids{});
+  write("two.jsonl", "{\"text\": \"a\", \"labels\": [0, 1]}\n{\"text\": \"b\", \"labels\": [1, 0]}\n");
+  EXPECT_EQ(load("two.jsonl").train[0].labels, Ids{1});
+  write("ids.jsonl", "{\"text\": \"a\", \"labels\": [1, 0]}\n{\"text\": \"b\", \"labels\": [1]}\n");
+  EXPECT_EQ(load("ids.jsonl").train[0].labels, (Ids{1, 0}));
+  write("test.jsonl", "{\"text\": \"a\", \"labels\": [0, 1, 2, 0]}\n");
+  const auto tested = [&] {
+    load_sentences({.set = "sentences", .path = folder_ / "mine.jsonl", .test_path = folder_ / "test.jsonl"});
+  };
+  expect_refused(tested, "test.jsonl: line 1 has labels = \"2\"");
+  write("test.jsonl", "{\"text\": \"a\", \"labels\": [0, 1]}\n");
+  expect_refused(tested, "line 1 has 2 items in labels, where others have 4");
+}
+
+TEST_F(LabelsTest, WhatHoldsNoLabelsSaysHowToWriteThem) {
+  for (const char* row : {R"({"tokens": ["a"], "ner_tags": [null]})", R"({"tokens": [null], "tags": ["O"]})",
+                          R"({"text": "a", "labels": ["b", null]})"}) {
+    write("null.jsonl", row);
+    expect_refused([&] { load("null.jsonl"); }, "null.jsonl: line 1 has null in its list ");
+  }
+  write("unused.jsonl",
+        "{\"text\": \"a\", \"label\": 1, \"more\": [null]}\n{\"text\": \"a\", \"label\": 0}\n");
+  EXPECT_EQ(load("unused.jsonl").train.size(), 2U);
+  write("several.csv", "text,labels\na,x;y\n");
+  expect_refused([&] { load("several.csv"); }, "data.labels_between = \";\"; where it has one: ");
 }
 
 TEST_F(LabelsTest, SeveralAreTargetsAndScored) {

@@ -161,7 +161,8 @@ TEST_F(SentencesTest, ATableThatIsNotUnderstoodSaysWhatToDo) {
   write("mine.jsonl", "{\"messages\": [], \"label\": 1}\n");
   refused({.set = "sentences", .path = folder_ / "mine.jsonl"}, "(messages are lists or objects)");
   write("mine.csv", "text,label\na,\nb,1\n");
-  refused({.set = "sentences", .path = folder_ / "mine.csv"}, "line 2 has no label");
+  refused({.set = "sentences", .path = folder_ / "mine.csv"},
+          "line 2 has no label: write it, or take the row out");
   refused({.set = "sentences", .path = folder_ / "vocab.parquet"}, "no such file or folder of sentences");
 }
 
@@ -175,7 +176,7 @@ TEST_F(SentencesTest, WhatIsWrongIsNamedWithItsLine) {
   expect_refused("sentence\n", "has no column \"label\", but \"sentence\"; say which to read: data.columns");
   expect_refused("sentence\tlabel\n", "holds no sentence");
   expect_refused("sentence\tlabel\na\t0\nb\n", "line 3 has 1 cells, but the first line names 2 columns");
-  expect_refused("sentence\tlabel\n \t0\n", "line 2 has an empty sentence");
+  expect_refused("sentence\tlabel\n \t0\n", "line 2 has an empty sentence: write it, or");
   expect_refused("sentence\tlabel\na\t0\nb\t0\n", "have one label");
   expect_refused("sentence\tlabel\na\t0\n\xC3\xA9 \xE9\t1\n",
                  "train.tsv: line 3 is not UTF-8 from byte 3 on");

@@ -79,7 +79,8 @@ TEST_F(TableTest, ObjectsAreRows) {
 TEST_F(TableTest, WhatIsWrongIsNamedWithItsLine) {
   expect_refused("a.csv", "text,label\ngood, fine,pos\n", "line 2 has 3 cells, but the first line names 2");
   expect_refused("a.csv", "text,label\ngood, fine,pos\n", "a text with a , in it stands in quotes");
-  expect_refused("a.csv", "text,label\na,1\nb\n", "line 3 has 1 cells");
+  expect_refused("a.csv", "text,label\na,1\nb\n",
+                 "line 3 has 1 cells, but the first line names 2 columns; add");
   expect_refused("a.csv", "text,label\na,1\n\"b,1\nc,2\n", "line 3 opens a quote that nothing closes");
   expect_refused("a.csv", "text,label\n\"b\"c,1\n", "line 2 has a quote within a cell in quotes");
   expect_refused("a.csv", "text,label\na,1\n\xFF,2\n", "line 3 is not UTF-8 from byte 0");

@@ -177,12 +177,16 @@ TEST_F(TextDataTest, TheTextsOfAFolderFollowEachOther) {
   write("texts/a.md", "aaaa");
   write("texts/more/c.txt", "cccc");
   write("texts/d.pdf", "\xFF");
+  write("texts/E.TXT", "eeee");
   write("texts/empty.txt", "");
   TextOptions o = options((folder_ / "texts").string(), 4);
   o.validation_share = 0;
+  testing::internal::CaptureStderr();
   const TextData data(o);
+  const std::string told = testing::internal::GetCapturedStderr();
+  EXPECT_NE(told.find("are left out; the first is " + (folder_ / "texts/E.TXT").string()), std::string::npos)
+      << told;
   Batch batch;
-  std::string all;
   o.blocks = true;
   EXPECT_EQ(data.size(), 12);
   o.validation_share = 1;
@@ -191,6 +195,13 @@ TEST_F(TextDataTest, TheTextsOfAFolderFollowEachOther) {
   fs::remove_all(folder_ / "texts");
   fs::create_directories(folder_ / "texts");
   EXPECT_THROW(TextData{o}, RunError);
+  write("texts/rows.jsonl", "{}");
+  try {
+    const TextData rows(o);
+    FAIL() << "rows are no text";
+  } catch (const RunError& e) {
+    EXPECT_NE(std::string(e.what()).find("`lpmm train chat_tune`"), std::string::npos) << e.what();
+  }
 }
 
 TEST_F(TextDataTest, BadTextsAreNamed) {
@@ -207,6 +218,12 @@ TEST_F(TextDataTest, BadTextsAreNamed) {
   EXPECT_NE(missing.find("lpmm data get"), std::string::npos) << missing;
   EXPECT_NE(message(options(write("empty.txt", ""), 8)).find("empty.txt"), std::string::npos);
   EXPECT_NE(message(options(write("bad.txt", "abc\xFF"), 8)).find("bad.txt"), std::string::npos);
+  for (const auto& [begin, advice] :
+       {std::pair("\x1F\x8B", "gunzip"), {"%PDF-", "pdftotext"}, {"PK\x03\x04", "a zip"}}) {
+    const std::string said = message(options(write("file.bin", begin + std::string("\xFF\xFF\xFF")), 2));
+    EXPECT_NE(said.find("file.bin: is no text: it is "), std::string::npos) << said;
+    EXPECT_NE(said.find(advice), std::string::npos) << said;
+  }
   const std::string shorter = message(options(write("short.txt", "abcdefghijklmnop"), 8));
   EXPECT_NE(shorter.find("short.txt"), std::string::npos);
   EXPECT_NE(shorter.find("a sequence takes 9"), std::string::npos) << shorter;

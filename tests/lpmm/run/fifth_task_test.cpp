@@ -168,7 +168,9 @@ TEST(FifthTask, NamesItsSetsAndRefusesThoseOfOthers) {
     open_data(sum_config({"data.set=drawn"}));
     FAIL() << "an adder reads no images";
   } catch (const UsageError& e) {
-    EXPECT_STREQ(e.what(), "model.name = adder reads digits, but data.set = drawn holds images");
+    EXPECT_STREQ(e.what(),
+                 "model.name = adder reads digits, but data.set = drawn holds images; take another data.set "
+                 "(sums), or a model that reads images: mlp");
   }
   RunConfig config = sum_config();
   EXPECT_THROW(name_data({.task = "sst2"}, config), UsageError);

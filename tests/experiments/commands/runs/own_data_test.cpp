@@ -126,6 +126,32 @@ TEST_F(OwnData, ConversationsTuneAModel) {
       {"data.too_long", "are for data.set = conversations"});
 }
 
+// A table has columns: none of its commas and names of columns are learnt, as those of a text would be.
+TEST_F(OwnData, ATableOfALanguageModelHoldsConversations) {
+  std::string lines = ",prompt,completion\n";
+  for (int i = 0; i < 90; ++i) lines += fmt::format("{},ask {},\"said, {}\"\n", i, i, i);
+  write("my.csv", lines);
+  write("MY.CSV", lines);
+  write("mine.txt", std::string(900, 'a'));
+  write(
+      "base.toml",
+      "[model]\nname = \"gpt\"\nlayers = 1\nheads = 2\nembedding = 16\ncontext = 64\n[data]\nset = \"text\"\n"
+      "path = \"mine.txt\"\ntokenizer = \"bytes\"\n[train]\nsteps = 1\nbatch = 2\n");
+  ASSERT_EQ(lpmm({"train", "base.toml", "--out", "base"}).code, 0);
+  const auto train = [&](const std::string& setting, const std::string& out) {
+    return lpmm({"train", "--init", "base", "--set", setting, "--set", "train.steps=1", "--out", out});
+  };
+  const Outcome trained = train("data.path=my.csv", "mine");
+  expect_said(trained, "no CONFIG: the recipe chat_tune for text");
+  expect_said(trained, "81 documents to train on");
+  expect_said(trained, "columns that are not read: a column without a name");
+  expect_failure(train("data.path=MY.CSV", "other"), 1, {"MY.CSV: the name of a file of conversations ends"});
+  expect_failure(
+      train("data.set=sentences", "other"), 2,
+      {"take another data.set (text, conversations, preferences), or a model that reads sentences: "
+       "llama-sentences, bert"});
+}
+
 TEST_F(OwnData, PairsOfAnswersAreTrainedOnByTheirOwnRecipe) {
   std::string lines;
   for (int i = 0; i < 60; ++i) {
@@ -169,6 +195,42 @@ TEST_F(OwnData, PairsOfAnswersAreTrainedOnByTheirOwnRecipe) {
   std::vector<std::string> longer = with({"train", "--out", "mine", "--resume"});
   longer.insert(longer.end(), {"--set", "train.steps=4"});
   expect_failure(lpmm(longer), 1, {"reference.safetensors", "is not there", "--init"});
+}
+
+// Its tokenizer puts no tokens around a sentence, as those of Llamas do not.
+TEST_F(OwnData, AnEmptyLineKeepsItsPlaceAmongTheAnswers) {
+  nlohmann::json tokenizer =
+      nlohmann::json::parse(read_file(kGolden + std::string("roberta_tiny/tokenizer.json")));
+  tokenizer["post_processor"] = nullptr;
+  write("tokenizer.json", tokenizer.dump());
+  std::string lines = "text,label\n";
+  for (int i = 0; i < 20; ++i) lines += fmt::format("cat {},{}\n", i, i % 2 ? "up" : "down");
+  write("mine.csv", lines);
+  write(
+      "judge.toml",
+      "[model]\nname = \"llama-sentences\"\nlayers = 1\nheads = 2\nkv_heads = 1\nembedding = 16\nmlp_width = "
+      "16\ncontext = 32\nvocabulary = 280\n[data]\nset = \"sentences\"\npath = \"mine.csv\"\ntokenizer = "
+      "\"tokenizer.json\"\n[train]\nsteps = 1\nbatch = 2\n");
+  const Outcome trained = lpmm({"train", "judge.toml", "--out", "judge"});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  write("asked.txt", "a cat\n\na dog\n");
+  const Outcome told = lpmm({"classify", "judge", "--file", "asked.txt"});
+  ASSERT_EQ(told.code, 0) << told.err;
+  EXPECT_EQ(std::ranges::count(told.out, '\n'), 3);
+  EXPECT_NE(told.out.find("\n-\n"), std::string::npos) << told.out;
+  write("asked.txt", "\n");
+  EXPECT_EQ(lpmm({"classify", "judge", "--file", "asked.txt", "--json"}).json()["answers"],
+            nlohmann::json::array({nullptr}));
+  // Where words have labels, it is a sentence of none.
+  ASSERT_EQ(lpmm({"import", kGolden + std::string("roberta_tiny"), "--out", "base"}).code, 0);
+  write("words.jsonl",
+        "{\"tokens\": [\"a\"], \"tags\": [\"x\"]}\n{\"tokens\": [\"b\"], \"tags\": [\"y\"]}\n");
+  const Outcome words = lpmm({"train", "--init", "base", "--set", "data.path=words.jsonl", "--set",
+                              "data.test_path=words.jsonl", "--set", "train.batch=1", "--out", "words"});
+  ASSERT_EQ(words.code, 0) << words.err;
+  write("asked.txt", "a b\n\nb\n");
+  const Outcome labels = lpmm({"classify", "words", "--file", "asked.txt"});
+  EXPECT_EQ(std::ranges::count(labels.out, '\n'), 6) << labels.out << labels.err;
 }
 
 TEST_F(OwnData, WhatIsLeftOpenIsAskedFor) {
