@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <numbers>
 
 #include <jpeglib.h>
 
@@ -231,6 +232,38 @@ double cubic(double x) {
   return x < 2 ? (((x - 5) * x + 8) * x - 4) * kA : 0;
 }
 
+// Weights of a source place that lies `x` scaled places from the middle, as Pillow has them, and how far from
+// it the last one lies.
+struct Filter {
+  double reach;
+  double (*weight)(double x);
+};
+double over_angle(double x) {
+  return x == 0 ? 1 : std::sin(std::numbers::pi * x) / (std::numbers::pi * x);
+}
+double hamming(double x) {
+  return std::abs(x) < 1 ? over_angle(x) * (0.54 + 0.46 * std::cos(std::numbers::pi * x)) : 0;
+}
+double lanczos(double x) {
+  return x >= -3 && x < 3 ? over_angle(x) * over_angle(x / 3) : 0;
+}
+Filter filter_of(Interpolation interpolation) {
+  switch (interpolation) {
+    case Interpolation::kBilinear:
+      return {1, [](double x) { return std::max(0.0, 1 - std::abs(x)); }};
+    case Interpolation::kBicubic:
+      return {2, [](double x) { return cubic(std::abs(x)); }};
+    case Interpolation::kLanczos:
+      return {3, lanczos};
+    case Interpolation::kHamming:
+      return {1, hamming};
+    case Interpolation::kNearest:  // shares_of() takes one place
+    case Interpolation::kBox:
+      break;
+  }
+  return {0.5, [](double x) { return x > -0.5 && x <= 0.5 ? 1.0 : 0.0; }};
+}
+
 // The source places that one place of the result is made of: the first of them, and weights that add up to 1.
 // shares_of() returns one for each of `out` places from `first` on, of `scaled` in all.
 struct SourceShare {
@@ -238,25 +271,35 @@ struct SourceShare {
   std::vector<double> weights;
 };
 std::vector<SourceShare> shares_of(int size, int scaled, int first, int out, Interpolation interpolation) {
-  const bool is_bicubic = interpolation == Interpolation::kBicubic;
+  const Filter filter = filter_of(interpolation);
   const double ratio = static_cast<double>(size) / scaled, unit = std::max(ratio, 1.0),
-               reach = is_bicubic ? 2 * unit : unit;
+               reach = filter.reach * unit;
   std::vector<SourceShare> all;
   for (int i = first; i < first + out; ++i) {
     const double middle = (i + 0.5) * ratio;
+    if (interpolation == Interpolation::kNearest) {
+      all.push_back({static_cast<std::ptrdiff_t>(middle), {1}});
+      continue;
+    }
     const auto low = static_cast<int>(std::max(0.0, std::floor(middle - reach)));
     const auto high = static_cast<int>(std::min<double>(size, std::ceil(middle + reach)));
     SourceShare share{low, {}};
     double sum = 0;
     for (int at = low; at < high; ++at) {
-      const double away = std::abs(at + 0.5 - middle) / unit;
-      share.weights.push_back(is_bicubic ? cubic(away) : std::max(0.0, 1 - away));
+      share.weights.push_back(filter.weight((at + 0.5 - middle) / unit));
       sum += share.weights.back();
     }
     for (double& w : share.weights) w /= sum;
     all.push_back(std::move(share));
   }
   return all;
+}
+
+int scaled_side(int size, int shorter, const PictureFrame& frame) {
+  if (frame.squashes) return frame.scale_to;
+  if (frame.edges != Edges::kRounded) return static_cast<int>(std::int64_t{frame.scale_to} * size / shorter);
+  const double factor = static_cast<double>(frame.scale_to) / shorter;
+  return std::max(frame.side, static_cast<int>(std::lround(size * factor)));
 }
 
 }  // namespace
@@ -289,12 +332,13 @@ DecodedPicture turned(DecodedPicture p, int orientation) {
 
 std::vector<std::uint8_t> scaled_square(const DecodedPicture& p, const PictureFrame& frame) {
   const int side = frame.side;
-  const Interpolation way = frame.interpolation;
-  const double factor = static_cast<double>(frame.scale_to) / std::min(p.height, p.width);
-  const auto scaled = [&](int size) { return std::max(side, static_cast<int>(std::lround(size * factor))); };
-  const int height = scaled(p.height), width = scaled(p.width);
-  const std::vector<SourceShare> across = shares_of(p.width, width, (width - side) / 2, side, way);
-  const std::vector<SourceShare> down = shares_of(p.height, height, (height - side) / 2, side, way);
+  const auto shares = [&](int size) {
+    const int scaled = scaled_side(size, std::min(p.height, p.width), frame);
+    const double middle = (scaled - side) / 2.0;
+    const double first = frame.edges == Edges::kTorchvision ? std::nearbyint(middle) : std::floor(middle);
+    return shares_of(size, scaled, static_cast<int>(first), side, frame.interpolation);
+  };
+  const std::vector<SourceShare> across = shares(p.width), down = shares(p.height);
   const std::ptrdiff_t first = down.front().first;
   const std::ptrdiff_t lines = down.back().first + std::ssize(down.back().weights) - first;
   std::vector<double> narrow(static_cast<std::size_t>(lines * side * 3));
@@ -306,7 +350,7 @@ std::vector<std::uint8_t> scaled_square(const DecodedPicture& p, const PictureFr
         for (std::size_t i = 0; i < share.weights.size(); ++i) {
           narrow[static_cast<std::size_t>(to)] += share.weights[i] * from[3 * i];
         }
-        // Weights of a cubic are below 0 too.
+        // Weights of some filters are below 0 too.
         narrow[static_cast<std::size_t>(to)] = std::clamp(narrow[static_cast<std::size_t>(to)], 0.0, 255.0);
       }
     }

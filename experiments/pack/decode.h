@@ -26,9 +26,9 @@ DecodedPicture decode_picture(std::span<const std::uint8_t> file, const std::str
 // The picture as its Exif orientation (1 to 8, see exif.h) says that it is to be seen.
 DecodedPicture turned(DecodedPicture picture, int orientation);
 
-// The middle side x side pixels of the picture whose shorter side was scaled to `scale_to`, at least `side`.
-// Every pixel is the mean of what it covers, weighted by a triangle (bilinear) or by Keys' cubic of a = -1/2
-// (bicubic); within one of Pillow's.
+// The middle side x side pixels of the picture whose shorter side, or both, was scaled to `scale_to`, at
+// least `side`. Every pixel is the mean of what it covers, weighted by the filter of the interpolation (for
+// bicubic Keys' of a = -1/2); within one of Pillow's.
 std::vector<std::uint8_t> scaled_square(const DecodedPicture& picture, const PictureFrame& frame);
 
 }  // namespace lpmm

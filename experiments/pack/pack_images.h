@@ -14,7 +14,7 @@ namespace lpmm {
 struct PackOptions {
   PictureSource source;  // its skips_others holds for pictures that do not decode too
   std::string output;
-  PictureFrame frame{224, 0, false};  // scale_to 0: as the side
+  PictureFrame frame{.side = 224, .edges = Edges::kTorchvision};  // scale_to 0: as the side
   int threads = 0;
 };
 

@@ -25,16 +25,17 @@ namespace {
 constexpr const char* kPackedFolder = "packed";  // in the data folder
 
 PictureFrame chosen_frame(const RunConfig& config, const std::string& checkpoint) {
-  const std::string files = checkpoint.empty() ? "" : model_files_of(checkpoint);
-  PictureFrame said = files.empty() ? PictureFrame{} : read_frame(files);
+  PictureFrame said = checkpoint.empty() ? PictureFrame{} : frame_of_run(checkpoint);
   if (said.side == 0 && !checkpoint.empty() && checkpoint_run(checkpoint).contains(kSource)) {
     said = kUsualFrame;
   }
   const int side = config.data.side;
-  if (said.side == 0) return {side, side, false};
+  if (said.side == 0) return {.side = side, .scale_to = side, .edges = Edges::kTorchvision};
   if (side == kImageSide || side == said.side) return said;
   const auto scaled = std::lround(static_cast<double>(side) * said.scale_to / said.side);
-  return {side, static_cast<int>(std::min<long>(scaled, kMostImageSide)), said.as_stored, said.interpolation};
+  said.side = side;
+  said.scale_to = static_cast<int>(std::min<long>(scaled, kMostImageSide));
+  return said;
 }
 
 // Two checksums of all that decides what is packed: names, sizes and times of the files.
@@ -43,6 +44,9 @@ std::string digest_of(const PackOptions& options, const PictureList& list) {
   std::string text =
       fmt::format("{} {} {} {} {} {}\n", f.side, f.scale_to, f.as_stored, static_cast<int>(f.interpolation),
                   options.source.validation_share, options.source.seed);
+  // Files that were packed before there was a choice keep their names.
+  if (f.edges != Edges::kRounded || f.squashes)
+    text += fmt::format("{} {}\n", static_cast<int>(f.edges), f.squashes);
   std::error_code error;
   const auto add = [&](const fs::path& path) {
     const auto time = fs::last_write_time(path, error).time_since_epoch().count();
@@ -101,12 +105,9 @@ void pack_named_pictures(RunConfig& config, const std::string& checkpoint, Progr
   make_folder(folder.string());
   const Packed packed = pack_images(options, std::move(list), progress);
   for (const std::string& line : remarks(packed, options)) progress.warn(line);
-  const PictureFrame& f = options.frame;
-  progress.say(
-      fmt::format("{}: {} pictures of {} classes and {} to test on ({}), packed to {}: shorter side scaled "
-                  "to {}, {} x {} cut out",
-                  path, packed.train, packed.classes, packed.test, packed.list.tested, options.output,
-                  f.scale_to, f.side, f.side));
+  progress.say(fmt::format("{}: {} pictures of {} classes and {} to test on ({}), packed to {}: {}", path,
+                           packed.train, packed.classes, packed.test, packed.list.tested, options.output,
+                           text_of(options.frame)));
 }
 
 }  // namespace lpmm

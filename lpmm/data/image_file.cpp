@@ -25,7 +25,8 @@ constexpr std::string_view kImageMagic = "lpmmimg\n";
 constexpr std::uint32_t kImageVersion = 1, kLongestNames = 1 << 24;
 constexpr std::uint64_t kMostImages = 1'000'000'000;
 
-constexpr std::uint32_t kStoredFlag = 1, kBicubicFlag = 2;
+constexpr std::uint32_t kStoredFlag = 1, kInterpolationShift = 1, kInterpolationMask = 7, kEdgesShift = 4,
+                        kEdgesMask = 3, kSquashFlag = 64;
 
 struct ImageHeader {
   char magic[8] = {};
@@ -47,6 +48,22 @@ struct ImagePlaces {
     end = pixels + count * h.height * h.width * h.channels;
   }
 };
+
+PictureFrame frame_of(const ImageHeader& h) {
+  const std::uint32_t flags = h.frame_flags;
+  return {.side = static_cast<int>(h.height),
+          .scale_to = static_cast<int>(h.scale_to == 0 ? h.height : h.scale_to),
+          .as_stored = (flags & kStoredFlag) != 0,
+          .interpolation = static_cast<Interpolation>(flags >> kInterpolationShift & kInterpolationMask),
+          .edges = static_cast<Edges>(flags >> kEdgesShift & kEdgesMask),
+          .squashes = (flags & kSquashFlag) != 0};
+}
+
+std::uint32_t flags_of(const PictureFrame& frame) {
+  return (frame.as_stored ? kStoredFlag : 0) |
+         static_cast<std::uint32_t>(frame.interpolation) << kInterpolationShift |
+         static_cast<std::uint32_t>(frame.edges) << kEdgesShift | (frame.squashes ? kSquashFlag : 0);
+}
 
 [[noreturn]] void refuse_images(const std::string& path, const std::string& what) {
   throw RunError(fmt::format("{}: {}", path, what));
@@ -85,7 +102,9 @@ ImageHeader read_image_header(const std::string& path, const File& file) {
   }
   const bool is_framed =
       h.scale_to == 0 || (h.scale_to >= std::min(h.height, h.width) && h.scale_to <= kMostImageSide);
-  if (!is_framed || h.frame_flags > (kStoredFlag | kBicubicFlag)) {
+  const PictureFrame frame = frame_of(h);
+  const bool is_known = frame.interpolation <= Interpolation::kHamming && frame.edges <= Edges::kTransformers;
+  if (!is_framed || !is_known || flags_of(frame) != h.frame_flags) {
     refuse_images(path, fmt::format("claims pictures scaled to {} in the way {}: the file is damaged",
                                     h.scale_to, h.frame_flags));
   }
@@ -158,9 +177,7 @@ ImageFileFacts read_image_facts(const std::string& path) {
   facts.names = read_class_names(path, file, h);
   facts.train = static_cast<std::int64_t>(h.train);
   facts.test = static_cast<std::int64_t>(h.test);
-  facts.frame = {facts.height, h.scale_to == 0 ? facts.height : static_cast<int>(h.scale_to),
-                 (h.frame_flags & kStoredFlag) != 0,
-                 (h.frame_flags & kBicubicFlag) != 0 ? Interpolation::kBicubic : Interpolation::kBilinear};
+  facts.frame = frame_of(h);
   std::copy_n(h.mean, kMostImageChannels, facts.mean);
   std::copy_n(h.deviation, kMostImageChannels, facts.deviation);
   return facts;
@@ -225,8 +242,7 @@ void write_image_file(const std::string& path, const ImageFileFacts& facts,
   // Files that say what is usual have the bytes that earlier programs wrote.
   const bool is_usual = facts.frame.scale_to == facts.height;
   h.scale_to = is_usual ? 0 : static_cast<std::uint32_t>(facts.frame.scale_to);
-  h.frame_flags = (facts.frame.as_stored ? kStoredFlag : 0) |
-                  (facts.frame.interpolation == Interpolation::kBicubic ? kBicubicFlag : 0);
+  h.frame_flags = flags_of(facts.frame);
   std::string names;
   for (const std::string& name : facts.names) names += name + "\n";
   h.name_bytes = static_cast<std::uint32_t>(names.size());

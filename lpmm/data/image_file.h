@@ -8,8 +8,8 @@
 //   byte  48  f32 mean of each channel (3), deviation (3), of the training pixels, in units of 0..255
 //   byte  72  u32 what the shorter side of a picture was scaled to before the middle was cut out, 0: the
 //   height;
-//             u32 sum of 1: pictures lie as they were stored, not turned as their Exif data say; 2: scaled
-//             bicubic
+//             u32 sum of 1: pictures lie as they were stored, not turned as their Exif data say; 2 times
+//             the interpolation; 16 times the edges; 64: squashed
 //   byte  80  the names of the classes, a line each; zeros up to the next multiple of 64
 //             u16 labels, of training and then of test images; zeros up to the next multiple of 64
 //             pixels, NHWC, in the same order, to the end
@@ -25,8 +25,12 @@
 
 namespace lpmm {
 
-// The ways to scale a picture; both antialiased, as Pillow has them.
-enum class Interpolation : std::uint8_t { kBilinear, kBicubic };
+// The ways to scale a picture as Pillow has them; all but kNearest antialiased. Files hold these numbers.
+enum class Interpolation : std::uint8_t { kBilinear, kBicubic, kNearest, kLanczos, kBox, kHamming };
+// Whose way it is to round the longer side of a scaled picture, and the place where its middle begins:
+// torchvision and timm cut the side off and take the even one of two middles, transformers takes the first.
+// lpmm rounded the side and took the first before it followed them.
+enum class Edges : std::uint8_t { kRounded, kTorchvision, kTransformers };
 
 // The way in which pictures become squares: the shorter side is scaled to `scale_to`, and side x side pixels
 // in the middle stay.
@@ -34,6 +38,8 @@ struct PictureFrame {
   int side = 0, scale_to = 0;  // 0: nobody says it
   bool as_stored = false;      // pictures are not turned as their Exif data say
   Interpolation interpolation = Interpolation::kBilinear;
+  Edges edges = Edges::kRounded;
+  bool squashes = false;  // both sides are scaled to `scale_to`
   bool operator==(const PictureFrame&) const = default;
 };
 

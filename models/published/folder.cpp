@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -264,8 +266,15 @@ std::vector<std::string> keep_published(const std::string& path, const std::stri
                                         const Published& published, int channels, const std::string& to) {
   const Publisher& publisher = publisher_of(published.by);
   const fs::path from = published_folder(path);
-  const bool is_usual = channels == std::ssize(publisher.mean) && publisher.deviation[0] > 0 &&
-                        !read_pixels(from.string());  // which refuses files before anything is written
+  const bool reads_pictures = publisher.deviation[0] > 0;
+  // Files are refused before anything is written.
+  const auto pixels = reads_pictures ? read_pixels(from.string()) : std::nullopt;
+  if (pixels && std::ssize(pixels->mean) != channels) {
+    throw RunError(fmt::format(
+        "{}: its files name the mean of {} channels of pictures, and the model reads {}: give one for each",
+        path, pixels->mean.size(), channels));
+  }
+  const bool is_usual = reads_pictures && channels == std::ssize(publisher.mean) && !pixels;
   for (const std::string& name : files_in(from, publisher)) {
     const FileRow* row = find_file(publisher, name);
     if (row == nullptr || row->use == Use::kUnused) continue;
@@ -276,6 +285,7 @@ std::vector<std::string> keep_published(const std::string& path, const std::stri
   if (!vocabulary.empty()) keep_vocabulary(vocabulary, publisher, to);
   std::vector<std::string> sentences = {keep_type(path, to)};
   if (sentences[0].empty()) sentences.clear();
+  if (reads_pictures) std::ranges::copy(unread_of_frame(from.string()), std::back_inserter(sentences));
   if (!is_usual) return sentences;
   const std::vector<double> mean(std::begin(publisher.mean), std::end(publisher.mean)),
       deviation(std::begin(publisher.deviation), std::end(publisher.deviation));
@@ -338,8 +348,11 @@ void add_pixels(const PublishedFacts& facts, std::int64_t classes, Json& written
   const PictureFrame frame = read_frame(facts.files);
   if (frame.side == 0) return;
   written[kCfg]["input_size"] = {pixels->mean.size(), frame.side, frame.side};
-  written[kCfg]["crop_pct"] = static_cast<double>(frame.side) / frame.scale_to;
-  written[kCfg]["interpolation"] = frame.interpolation == Interpolation::kBicubic ? "bicubic" : "bilinear";
+  double share = static_cast<double>(frame.side) / frame.scale_to;
+  if (std::floor(frame.side / share) < frame.scale_to) share = std::nextafter(share, 0);  // as timm reads it
+  written[kCfg]["crop_pct"] = share;
+  written[kCfg]["interpolation"] = interpolation_name(frame);
+  written[kCfg]["crop_mode"] = frame.squashes ? "squash" : "center";
 }
 
 }  // namespace lpmm

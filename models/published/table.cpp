@@ -326,6 +326,7 @@ constexpr KeyRow kImageKeys[] = {
     {"pretrained_cfg.num_classes", "", Use::kWritten, "how many classes"},
     {"pretrained_cfg.input_size", "", Use::kRead, "channels, height and width of pictures"},
     {"pretrained_cfg.crop_pct", "", Use::kRead, "share of a scaled picture's side that is cut out"},
+    {"pretrained_cfg.crop_mode", "", Use::kRead, "center, or squash: whether both sides become equal"},
     {"pretrained_cfg.interpolation", "", Use::kRead, "how pictures are scaled"},
     {"pretrained_cfg.*", "", Use::kKept, "where it came from"},
     {"global_pool", "vit", Use::kRead, "token, or avg without a class token", "\"token\""},

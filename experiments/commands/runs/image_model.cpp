@@ -106,7 +106,7 @@ void ImageModel::take_pixels() {
 }
 
 void ImageModel::take_frame(const PictureFrame& asked) {
-  if (!files_.empty()) frame_ = read_frame(files_);
+  frame_ = frame_of_run(checkpoint_);
   const bool names_data = config_.data.set != kImagesByPath || !config_.data.text.path.empty();
   if (frame_.side == 0 && asked.side == 0 && names_data) {
     frame_.side = frame_.scale_to = open_data(config_).config.model.height;

@@ -150,8 +150,7 @@ TEST(Pictures, SquaresAreScaledAndCutFromTheMiddle) {
   EXPECT_EQ(scaled_square(flat, {1, 1}), std::vector<std::uint8_t>(3, 77));
 }
 
-// The expected values are Pillow's resize(..., BICUBIC), but for its rounding between the two directions.
-TEST(Pictures, AreScaledBicubicAsPillowDoesIt) {
+DecodedPicture drawn_picture() {
   DecodedPicture drawn{12, 15, {}};
   for (int y = 0; y < 12; ++y) {
     for (int x = 0; x < 15; ++x) {
@@ -159,6 +158,12 @@ TEST(Pictures, AreScaledBicubicAsPillowDoesIt) {
         drawn.pixels.push_back(static_cast<std::uint8_t>(c % 256));
     }
   }
+  return drawn;
+}
+
+// The expected values are Pillow's resize(..., BICUBIC), but for its rounding between the two directions.
+TEST(Pictures, AreScaledBicubicAsPillowDoesIt) {
+  const DecodedPicture drawn = drawn_picture();
   const auto expect_lines = [&](int scale_to, int side, const std::vector<int>& first,
                                 const std::vector<int>& last) {
     const auto square = scaled_square(drawn, {side, scale_to, false, Interpolation::kBicubic});
@@ -175,6 +180,57 @@ TEST(Pictures, AreScaledBicubicAsPillowDoesIt) {
                        0,   55,  43,  0,   78,  108, 28,  71,  172, 227, 83,  112, 255},
                {74, 42,  159, 108, 35, 149, 152, 82, 106, 189, 131, 96,  201, 162,
                 96, 112, 113, 96,  62, 69,  106, 87, 60,  149, 117, 104, 159});
+}
+
+// 71 x 100 pixels, each of which says where it is.
+TEST(Pictures, AreCutAtTheEdgesThatTheirLibraryTakes) {
+  DecodedPicture places{100, 71, {}};
+  for (int y = 0; y < 100; ++y) {
+    for (int x = 0; x < 71; ++x)
+      for (const int c : {x, y, 0}) places.pixels.push_back(static_cast<std::uint8_t>(c));
+  }
+  const auto first = [&](const PictureFrame& frame) {
+    const auto square = scaled_square(places, frame);
+    return std::pair<int, int>(square[0], square[1]);
+  };
+  PictureFrame frame{.side = 64, .scale_to = 71, .interpolation = Interpolation::kNearest};
+  EXPECT_EQ(first(frame), std::pair(3, 18));
+  frame.edges = Edges::kTransformers;
+  EXPECT_EQ(first(frame), std::pair(3, 18));
+  frame.edges = Edges::kTorchvision;  // of 3.5 it takes 4
+  EXPECT_EQ(first(frame), std::pair(4, 18));
+  frame.side = 66;  // of 2.5 it takes 2
+  EXPECT_EQ(first(frame), std::pair(2, 17));
+  // 35 to 49.3, and 36 to 50.7: the longer side is cut off, where it was rounded.
+  frame = {.side = 8, .scale_to = 36, .interpolation = Interpolation::kNearest};
+  EXPECT_EQ(first(frame).second, 42);  // line 21 of 51
+  frame.edges = Edges::kTransformers;
+  EXPECT_EQ(first(frame).second, 43);  // line 21 of 50
+  frame = {.side = 4, .scale_to = 4, .interpolation = Interpolation::kNearest, .squashes = true};
+  EXPECT_EQ(first(frame), std::pair(8, 12));
+}
+
+// The expected values are Pillow's resize((5, 5), ...), but for its rounding between the two directions.
+TEST(Pictures, AreScaledByEveryFilterAsPillowDoesIt) {
+  const DecodedPicture drawn = drawn_picture();
+  const auto expect_lines = [&](Interpolation way, const std::vector<int>& first,
+                                const std::vector<int>& last) {
+    const auto square =
+        scaled_square(drawn, {.side = 5, .scale_to = 5, .interpolation = way, .squashes = true});
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      EXPECT_NEAR(square[i], first[i], 1) << static_cast<int>(way) << " " << i;
+      EXPECT_NEAR(square[60 + i], last[i], 1) << static_cast<int>(way) << " " << i;
+    }
+  };
+  expect_lines(Interpolation::kNearest, {128, 8, 0, 239, 83, 255, 94, 248, 0, 205, 247, 255, 60, 80, 0},
+               {179, 49, 0, 34, 124, 255, 145, 33, 0, 0, 32, 255, 111, 121, 0});
+  expect_lines(Interpolation::kLanczos, {95, 5, 7, 141, 92, 227, 101, 156, 28, 133, 143, 227, 124, 167, 7},
+               {131, 93, 7, 136, 131, 227, 133, 127, 28, 99, 122, 227, 144, 124, 7});
+  expect_lines(Interpolation::kBox, {83, 10, 0, 151, 85, 255, 91, 165, 0, 160, 164, 255, 100, 168, 0},
+               {139, 84, 0, 122, 159, 255, 148, 111, 0, 88, 110, 255, 157, 113, 0});
+  expect_lines(Interpolation::kHamming,
+               {100, 13, 14, 144, 88, 229, 100, 160, 26, 143, 159, 229, 112, 151, 14},
+               {134, 94, 14, 127, 139, 229, 139, 116, 26, 95, 115, 229, 139, 125, 14});
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // Image sets from files: IDX, packed ones, and how a path is told apart.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -217,13 +218,19 @@ TEST_F(ImageFileTest, SaysHowItsPicturesWereCut) {
                      [&]() -> std::span<const std::uint8_t> { return image; });
     return read_image_facts(path_).frame;
   };
-  for (const PictureFrame& frame : {PictureFrame{2, 3, true}, PictureFrame{2, 2, true},
-                                    PictureFrame{2, 4, false, Interpolation::kBicubic}})
+  for (const PictureFrame& frame :
+       {PictureFrame{2, 3, true}, PictureFrame{2, 2, true},
+        PictureFrame{2, 4, false, Interpolation::kBicubic},
+        PictureFrame{2, 3, true, Interpolation::kHamming, Edges::kTorchvision},
+        PictureFrame{2, 2, false, Interpolation::kBilinear, Edges::kTransformers, true}})
     EXPECT_EQ(pack_as(frame), frame);
   poke(72, 1);
   refused({"scaled to 1", "damaged"});
-  poke(76, 4);
-  refused({"in the way 4", "damaged"});
+  for (const int way : {14, 48, 128}) {  // no interpolation, no edges, no flag
+    pack_as({2, 2});
+    poke(76, static_cast<char>(way));
+    refused({fmt::format("in the way {}", way), "damaged"});
+  }
 }
 
 TEST_F(ImageFileTest, DamageIsNamed) {

@@ -232,6 +232,7 @@ TEST_F(ClassifyImages, OfAnImportKeepsItsLabelsAndSquares) {
   EXPECT_EQ(cfg["input_size"], json({3, 8, 8}));
   EXPECT_EQ(cfg["crop_pct"], 0.8);
   EXPECT_EQ(cfg["interpolation"], "bilinear");
+  EXPECT_EQ(cfg["crop_mode"], "center");
   EXPECT_EQ(cfg["mean"], json({0.1, 0.2, 0.3}));
   const auto probability = [&](const std::vector<std::string>& more) {
     std::vector<std::string> arguments = {"classify", path("said"), picture, "--json", "--top", "1"};
@@ -245,6 +246,37 @@ TEST_F(ClassifyImages, OfAnImportKeepsItsLabelsAndSquares) {
         R"({"architecture": "resnet10t", "num_classes": 5, "pretrained_cfg": {"input_size": [3, 16, 20]}})");
   ASSERT_EQ(lpmm({"import", path("pub"), "--out", path("wide")}).code, 0);
   expect_failure(lpmm({"classify", path("wide"), picture}), 1, {"input_size is [3,16,20]", "a square"});
+}
+
+// transformers squashes pictures to height and width: so do training, evaluation and what is exported.
+TEST_F(ClassifyImages, SquashedPicturesStaySquashed) {
+  const std::string golden = LPMM_SOURCE_DIR "/tests/golden/vit_transformers_tiny/";
+  fs::create_directories(path("pub"));
+  for (const char* name : {"model.safetensors", "config.json"}) fs::copy(golden + name, path("pub"));
+  const std::string said = R"({"image_mean": [0.4, 0.5, 0.6], "image_std": [0.2, 0.3, 0.4], "resample": 2,
+"image_processor_type": "ViTImageProcessor", "size": {"height": 16, "width": 16}})";
+  write("pub/preprocessor_config.json", said);
+  ASSERT_EQ(lpmm({"import", path("pub"), "--out", path("said"), "--preset", "fp32"}).code, 0);
+  photos("photos");
+  const Outcome tuned = lpmm({"train", "--init", path("said"), "--set", "data.path=" + path("photos"),
+                              "--set", "train.steps=1", "--set", "train.batch=3", "--out", path("tuned")});
+  ASSERT_EQ(tuned.code, 0) << tuned.err;
+  EXPECT_NE(tuned.err.find("the whole scaled to 16 x 16"), std::string::npos) << tuned.err;
+  EXPECT_EQ(accuracy("tuned", path("photos/test")), evaluated("tuned"));
+  ASSERT_EQ(lpmm({"export", path("tuned"), "--hf", "--out", path("out")}).code, 0);
+  EXPECT_EQ(read_file(path("out/preprocessor_config.json")), said);
+  // One that was cut says so, by a class of transformers that cuts.
+  ASSERT_EQ(
+      lpmm({"data", "pack-images", path("photos"), path("cut.images"), "--size", "16", "--scale-to", "20"})
+          .code,
+      0);
+  const Outcome cut = lpmm({"train", "--init", path("said"), "--set", "data.path=" + path("cut.images"),
+                            "--set", "train.steps=1", "--set", "train.batch=3", "--out", path("cut")});
+  ASSERT_EQ(cut.code, 0) << cut.err;
+  const json now = json::parse(read_file(path("cut/model_files/preprocessor_config.json")));
+  EXPECT_EQ(now["size"], json({{"shortest_edge", 20}}));
+  EXPECT_EQ(now["image_processor_type"], "CLIPImageProcessor");
+  EXPECT_EQ(accuracy("cut", path("photos/test")), evaluated("cut"));
 }
 
 TEST_F(ClassifyImages, ModelsOfOtherThingsAreRefused) {
