@@ -52,6 +52,15 @@ void check_pack_options(const PackOptions& options) {
   }
 }
 
+// Throws for a picture that does not decode, with how many of the others do not.
+[[noreturn]] void refuse_broken(const std::string& first, std::int64_t others, Decoder& decoder) {
+  std::int64_t broken = 1;
+  for (; others > 0; --others) broken += decoder.next().error.empty() ? 0 : 1;
+  throw RunError(fmt::format(
+      "{}. There are {} such files; remove them, or `lpmm data pack-images --skip-broken` leaves them out",
+      first, broken));
+}
+
 // Takes pictures out that do not decode; all are looked at for that.
 void leave_out_broken(Packed& packed, const PackOptions& options, Pool& pool, Progress& progress) {
   PictureList& list = packed.list;
@@ -103,9 +112,11 @@ Packed pack_images(const PackOptions& given, PictureList listed, Progress& progr
   facts.train = list.train;
   facts.test = std::ssize(list.paths) - list.train;
   Decoder decoder(list.paths, frame, pool, pictures_per_second(progress, "packing"));
+  std::int64_t others = std::ssize(list.paths);
   write_image_file(options.output, facts, list.labels, [&]() -> std::span<const std::uint8_t> {
     const FramedPicture& picture = decoder.next();
-    if (!picture.error.empty()) throw RunError(picture.error);
+    --others;
+    if (!picture.error.empty()) refuse_broken(std::string(picture.error), others, decoder);
     if (picture.is_oriented) ++packed.oriented;
     return picture.pixels;
   });

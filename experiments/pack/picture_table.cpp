@@ -24,8 +24,10 @@ constexpr std::string_view kSplitNames[] = {"split", "set", "subset"};
 std::size_t needed_column(const Table& table, std::span<const std::string_view> names) {
   const int place = table.place_of_any(names);
   if (place >= 0) return static_cast<std::size_t>(place);
-  throw RunError(fmt::format("{}: has the columns {}, but no column {}", table.path,
-                             fmt::join(table.names, ", "), fmt::join(names, " or ")));
+  throw RunError(fmt::format(
+      "{}: has the columns {}, but no column {}; say which to read: data.columns=FILE,LABEL (of `lpmm data "
+      "pack-images`: --columns FILE,LABEL)",
+      table.path, fmt::join(table.names, ", "), fmt::join(names, " or ")));
 }
 
 struct PictureColumns {

@@ -9,6 +9,8 @@
 #include "lpmm/base/error.h"
 #include "lpmm/program/family.h"
 #include "models/published/config.h"
+#include "models/published/layouts.h"
+#include "models/published/published.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;
@@ -77,7 +79,9 @@ ReadFacts read_published_facts(const std::string& path, const ModelConfig& model
   Json tokens = Json::object();
   if (PublishedConfig::is_beside(path)) {
     const PublishedConfig config(PublishedConfig::beside(path));
-    facts.classes = class_names(config, model.classes);
+    // Names of classes that no weights tell are of no use; remark_on_image_head() says so.
+    if (task_of(model).has_tokens || !lacks_image_head(path))
+      facts.classes = class_names(config, model.classes);
     tokens = config.json();
     const Json said = read_json(config.path(), kLongestConfig);
     for (const char* name : {kBeginToken, kEndToken, kPadToken}) {
@@ -95,6 +99,20 @@ ReadFacts read_published_facts(const std::string& path, const ModelConfig& model
   }
   if (task_of(model).has_tokens) facts.tokens = parse_special_tokens(tokens, vocabulary, &facts.left_out);
   return facts;
+}
+
+bool lacks_image_head(const std::string& path) {
+  const PublishedTensors tensors(path);
+  constexpr const char* kHeads[] = {"head.weight", "fc.weight", "classifier.weight", "classifier.1.weight"};
+  return std::ranges::all_of(kHeads, [&](const char* name) { return tensors.find(name).entry == nullptr; });
+}
+
+std::string remark_on_image_head(const std::string& path) {
+  if (!lacks_image_head(path)) return "";
+  const bool has_names =
+      PublishedConfig::is_beside(path) && PublishedConfig(PublishedConfig::beside(path)).has(kById);
+  return fmt::format("{}{}", kNoHead,
+                     has_names ? fmt::format("; {} names classes of no head and is not used", kById) : "");
 }
 
 void read_head(const PublishedConfig& config, int classes, ModelConfig& model) {

@@ -18,6 +18,11 @@ struct ReadFacts : PublishedFacts {
 // the names are not one for each class.
 ReadFacts read_published_facts(const std::string& path, const ModelConfig& model);
 
+// Returns true if the weights of an image model are a backbone alone, without the layer that tells classes.
+bool lacks_image_head(const std::string& path);
+// Says so for people, and what is not used for that reason; empty where there is a head.
+std::string remark_on_image_head(const std::string& path);
+
 // Sets the kind of a sentence model's head with so many classes (0: it has none) by problem_type. Throws
 // RunError for numbers of several kinds.
 void read_head(const PublishedConfig& config, int classes, ModelConfig& model);

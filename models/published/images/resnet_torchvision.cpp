@@ -72,10 +72,6 @@ bool is_resnet(const std::string& path) {
          has_published_tensors(path, {"layer1.0.conv1.weight", "layer1.0.bn1.running_mean"});
 }
 
-bool lacks_head(const PublishedTensors& tensors) {
-  return tensors.find("fc.weight").entry == nullptr && tensors.find("classifier.1.weight").entry == nullptr;
-}
-
 // The factor on the channels inside bottlenecks, and their groups.
 void read_bottleneck(const PublishedTensors& tensors, std::int64_t width, ModelConfig& model) {
   const std::vector<std::int64_t>& middle =
@@ -88,7 +84,7 @@ void read_bottleneck(const PublishedTensors& tensors, std::int64_t width, ModelC
 }
 
 std::string remark_on_resnet(const std::string& path, const ModelConfig&) {
-  return lacks_head(PublishedTensors(path)) ? kNoHead : "";
+  return remark_on_image_head(path);
 }
 
 // Gives the model its own name, if there is one for its sizes.
@@ -174,7 +170,7 @@ ModelConfig read_resnet(const std::string& path) {
   if (bottleneck) read_bottleneck(tensors, stem[0], model);
   name_resnet(model);
   model.channels = static_cast<int>(std::clamp<std::int64_t>(first[1], 0, 4096));
-  model.classes = lacks_head(tensors)
+  model.classes = lacks_image_head(path)
                       ? kStandInClasses
                       : static_cast<int>(std::clamp<std::int64_t>(
                             expect_published(tensors, kLayout, "fc.weight", 2).shape[0], 0, 1 << 30));
@@ -233,13 +229,17 @@ void save_resnet(const WeightSource& weights, const ModelConfig& config, const s
   const auto head =
       std::find_if(tensors.begin(), tensors.end(), [](const TensorInfo& t) { return t.name == "fc.bias"; });
   if (head == tensors.end()) throw RunError(fmt::format("{}: has no fc.bias", weights.path()));
+  ModelConfig m = complete(config);
+  for (const TensorInfo& t : tensors) {
+    if (t.name == "conv1.weight" || t.name == "conv1.0.weight") m.channels = static_cast<int>(t.shape[1]);
+  }
   const PublishedFacts facts = weights.facts();
   if (!facts.files.empty() && is_hugging_face(facts.files))
-    return save_hugging_face(weights, complete(config), head->elements(), folder, device);
-  const ModelConfig m = complete(config);
+    return save_hugging_face(weights, m, head->elements(), folder, device);
   Json written = {{"architecture", architecture_of(m)},
                   {"num_classes", head->elements()},
                   {"model_args", {{"num_classes", head->elements()}}}};
+  if (m.channels != kMostImageChannels) written["model_args"]["in_chans"] = m.channels;
   add_label_names(facts, head->elements(), written);
   add_pixels(facts, head->elements(), written);
   save_published(weights, kLayout, written, folder, device);

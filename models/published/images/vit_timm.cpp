@@ -67,6 +67,8 @@ constexpr PublishedLayout kHuggingFace{
     .by = "timm",
     .type = "vit"};
 constexpr double kTimmsEpsilon = 1e-6;
+constexpr int kColours = 3;
+constexpr const char* kNoPooler = "its pooler (pooler.dense) is not used, and no export has it";
 
 // The tensors by which other ViTs are known.
 struct OtherVit {
@@ -155,9 +157,12 @@ std::int64_t usual_heads(std::int64_t channels) {
 
 std::string remark_on_vit(const std::string& path, const ModelConfig& model) {
   const bool says_heads = is_hugging_face(path);
-  const char* head = says_heads ? "classifier.weight" : "head.weight";
-  std::string remark = PublishedTensors(path).find(head).entry == nullptr ? kNoHead : "";
-  if (says_heads) return remark;
+  std::string remark = remark_on_image_head(path);
+  if (says_heads) {
+    const PublishedTensors tensors(path);
+    const bool has_pooler = tensors.find("pooler.dense.weight", kHuggingFace.prefix).entry != nullptr;
+    return remark + (has_pooler ? (remark.empty() ? "" : "; ") + std::string(kNoPooler) : "");
+  }
   if (heads_beside(path) > 0 || model.integer("heads") != usual_heads(model.integer("embedding")))
     return remark;
   return (remark.empty() ? "" : remark + "; ") +
@@ -168,7 +173,7 @@ std::string remark_on_vit(const std::string& path, const ModelConfig& model) {
 
 ModelConfig read_hugging_face(const std::string& path, const PublishedTensors& tensors) {
   const PublishedConfig config(PublishedConfig::beside(path));
-  constexpr std::int64_t kSide = 224, kUsualPatch = 16, kColours = 3;
+  constexpr std::int64_t kSide = 224, kUsualPatch = 16;
   const auto size = [&](const char* key, std::int64_t otherwise) {
     return config.has(key) ? config.size(key) : otherwise;
   };
@@ -257,9 +262,10 @@ void save_hugging_face(const WeightSource& weights, const ModelConfig& m, std::i
 // timm's names of what it makes of model_args; one of them is as good as another.
 void save_vit(const WeightSource& weights, const ModelConfig& config, const std::string& folder,
               Device& device) {
-  const ModelConfig m = complete(config);
+  ModelConfig m = complete(config);
   std::int64_t positions = 0, classes = 0;
   for (const TensorInfo& t : weights.infos()) {
+    if (t.name == "patch_embed.proj.weight") m.channels = static_cast<int>(t.shape[1]);
     if (t.name == "pos_embed") positions = t.shape[1];
     if (t.name == "head.bias") classes = t.shape[0];
   }
@@ -282,6 +288,7 @@ void save_vit(const WeightSource& weights, const ModelConfig& config, const std:
         {"depth", m.integer("layers")},
         {"num_heads", m.integer("heads")}}}};
   Json& arguments = written["model_args"];
+  if (m.channels != kColours) arguments["in_chans"] = m.channels;
   if (m.flag("mean_pooled")) {
     written["global_pool"] = arguments["global_pool"] = "avg";
     arguments["class_token"] = false;

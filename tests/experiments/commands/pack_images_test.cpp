@@ -145,7 +145,12 @@ TEST_F(PackImages, BrokenPicturesAreLeftOutWhereThatIsAskedFor) {
        {"1 pictures do not decode", "1 pictures of other formats", "2 files are no pictures"})
     EXPECT_NE(packed.err.find(words), std::string::npos) << packed.err;
   const std::string bytes = read_file(path("out.images"));
-  for (const char* name : {"2.png", "3.heic", "notes.txt"}) fs::remove(path("set/train/a/") + name);
+  fs::remove(path("set/train/a/3.heic"));
+  fs::remove(path("out.images"));
+  write("set/val/b/broken.png", "\x89PNG\r\n\x1a\n");
+  refused(1, {path("set/train/a/2.png"), "cut off", "There are 2 such files", "--skip-broken"});
+  fs::remove(path("set/val/b/broken.png"));
+  for (const char* name : {"2.png", "notes.txt"}) fs::remove(path("set/train/a/") + name);
   ASSERT_EQ(pack({"--size", "8"}).code, 0);
   EXPECT_EQ(read_file(path("out.images")), bytes);
   fs::remove(path("out.images"));

@@ -200,7 +200,8 @@ TEST_F(PictureLists, OfATableGoByTheNamesOfItsColumns) {
     refused(source("t/wrong.csv"), words);
   };
   wrong("", {"wrong.csv"});
-  wrong("id,label\n1,a\n", {"the columns id, label", "no column file or filename"});
+  wrong("id,label\n1,a\n",
+        {"the columns id, label", "no column file or filename", "data.columns=FILE,LABEL"});
   wrong("file,label\nnone.jpg,a\n", {"line 2 names none.jpg", "no file"});
   wrong("file,label\np/1.jpg,a\np/1.jpg,b\n", {"line 3 names p/1.jpg again, as b; line 2 has it as a"});
   wrong("file,label\np/1.jpg,\n", {"line 2 has no file or no label"});

@@ -1,7 +1,10 @@
 // Published weights of models that read images, as a user takes them in and gives them out.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "lpmm/files/safetensors.h"
@@ -9,6 +12,7 @@
 
 namespace lpmm {
 namespace {
+using nlohmann::json;
 
 class ImageWeights : public ProgramTest {};
 
@@ -94,6 +98,96 @@ learning_rate = 0.1
   std::filesystem::remove_all(path("tuned"));
   const Outcome tuned = run_lpmm(five);
   EXPECT_EQ(tuned.code, 0) << tuned.err;
+}
+
+// ViTs and ResNets of transformers with other tensors than the fixtures have.
+struct Tensor {
+  json shape;
+  std::string bytes, type = "F32";
+};
+using Tensors = std::map<std::string, Tensor>;
+
+class OtherImageWeights : public ImageWeights {
+ protected:
+  // The fixture's tensors; its config.json is written with `more`.
+  Tensors fixture(const std::string& name, const json& more) const {
+    const std::string golden = LPMM_SOURCE_DIR "/tests/golden/" + name,
+                      all = read_file(golden + "/model.safetensors");
+    std::uint64_t length = 0;
+    std::memcpy(&length, all.data(), sizeof length);
+    const json header = json::parse(all.substr(8, length));
+    Tensors tensors;
+    for (const auto& [key, said] : header.items()) {
+      if (key == "__metadata__") continue;
+      const std::size_t from = said["data_offsets"][0], to = said["data_offsets"][1];
+      tensors[key] = {said["shape"], all.substr(8 + length + from, to - from), said["dtype"]};
+    }
+    json config = json::parse(read_file(golden + "/config.json"));
+    config.update(more);
+    write("pub/config.json", config.dump());
+    return tensors;
+  }
+  Outcome imported(const Tensors& tensors) const {
+    json header;
+    std::string bytes;
+    for (const auto& [name, tensor] : tensors) {
+      const std::size_t end = bytes.size() + tensor.bytes.size();
+      header[name] = {{"dtype", tensor.type}, {"shape", tensor.shape}, {"data_offsets", {bytes.size(), end}}};
+      bytes += tensor.bytes;
+    }
+    const std::string text = header.dump();
+    const std::uint64_t length = text.size();
+    write("pub/model.safetensors", std::string(reinterpret_cast<const char*>(&length), 8) + text + bytes);
+    std::filesystem::remove_all(path("run"));
+    return run_lpmm({"import", path("pub"), "--preset", "fp32", "--out", path("run")});
+  }
+};
+
+TEST_F(OtherImageWeights, OfOneChannelGoOutWithIt) {
+  const char* patches = "vit.embeddings.patch_embeddings.projection.weight";
+  Tensors tensors = fixture("vit_transformers_tiny", {{"num_channels", 1}});
+  tensors[patches] = {{8, 1, 4, 4}, tensors[patches].bytes.substr(0, 4 * 8 * 16)};
+  const Outcome in = imported(tensors);
+  ASSERT_EQ(in.code, 0) << in.err;
+  ASSERT_EQ(run_lpmm({"export", path("run"), "--hf", "--out", path("out")}).code, 0);
+  EXPECT_EQ(json::parse(read_file(path("out/config.json")))["num_channels"], 1);
+  EXPECT_EQ(SafetensorsFile(path("out/model.safetensors")).find(patches)->shape,
+            (std::vector<std::int64_t>{8, 1, 4, 4}));
+  write("pub/preprocessor_config.json", R"({"image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]})");
+  expect_failure(imported(tensors), 1, {"the mean of 3 channels", "the model reads 1"});
+}
+
+TEST_F(OtherImageWeights, WhatAnImportDropsIsNamed) {
+  const json names = {{"0", "owl"}, {"1", "cat"}, {"2", "dog"}};
+  Tensors tensors = fixture("vit_transformers_tiny", {{"id2label", names}});
+  std::erase_if(tensors, [](const auto& tensor) { return tensor.first.starts_with("classifier"); });
+  for (const char* prefix : {"", "vit."}) {
+    Tensors pooled = tensors;
+    pooled[prefix + std::string("pooler.dense.weight")] = {{8, 8}, std::string(256, '\0')};
+    pooled[prefix + std::string("pooler.dense.bias")] = {{8}, std::string(32, '\0')};
+    const Outcome in = imported(pooled);
+    ASSERT_EQ(in.code, 0) << in.err;
+    for (const std::string words :
+         {"has no head", "id2label names classes of no head", "its pooler (pooler.dense)"})
+      EXPECT_NE(in.err.find(words), std::string::npos) << in.err;
+  }
+  EXPECT_EQ(imported(tensors).err.find("pooler"), std::string::npos);
+  tensors = fixture("resnet_transformers_tiny", {{"id2label", names}});
+  std::erase_if(tensors, [](const auto& tensor) { return tensor.first.starts_with("classifier"); });
+  const Outcome in = imported(tensors);
+  ASSERT_EQ(in.code, 0) << in.err;
+  EXPECT_NE(in.err.find("id2label names classes of no head"), std::string::npos) << in.err;
+}
+
+// A setting of pictures that is not done is named by the import, not only where pictures are read.
+TEST_F(OtherImageWeights, HowPicturesAreCutIsNamedWhereItIsNotDone) {
+  const Tensors tensors = fixture("vit_transformers_tiny", json::object());
+  write("pub/preprocessor_config.json", R"({"image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5],
+"size": {"height": 16, "width": 16}, "do_pad": true, "resample": 7})");
+  const Outcome in = imported(tensors);
+  ASSERT_EQ(in.code, 0) << in.err;
+  for (const std::string words : {"do_pad is true, which is not done here", "resample is 7"})
+    EXPECT_NE(in.err.find(words), std::string::npos) << in.err;
 }
 
 }  // namespace
