@@ -99,8 +99,9 @@ std::unique_ptr<Tokenizer> make_word_tokenizer(std::string_view listed);
 std::unique_ptr<Tokenizer> load_gpt2_tokenizer(const std::string& folder);
 // Loads a tokenizer.json, BERT's vocab.txt, a vocab.json with its merges.txt or a SentencePiece model, or a
 // folder that holds one of them or Marian's files. Throws RunError naming the file and the part of it that is
-// wrong or not supported.
-std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path);
+// wrong or not supported. `of_old`: a SentencePiece model's texts and what follows added tokens begin with a
+// space, whatever the files beside say, as in runs from before they were asked.
+std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path, bool of_old = false);
 // Returns true if GPT-2's files in a folder, with Hugging Face's names, are read as OpenAI's: nothing there
 // adds a token but <|endoftext|>.
 bool is_plain_gpt2(const std::string& folder);

@@ -201,6 +201,7 @@ Tokens tokens_in(const fs::path& folder, const Json& settings, std::int64_t voca
   } else if (fs::exists(folder / kSentencePieceFile, error)) {
     tokens = from_pieces((folder / kSentencePieceFile).string(), vocabulary);
     tokens.adds_begin = settings.value("add_bos_token", true);
+    if (settings.value("add_prefix_space", Json()) == false) tokens.adds_space = false;
   } else if (fs::exists(folder / kHuggingFaceTokens, error)) {
     tokens = from_gpt2(folder, vocabulary);
   } else {

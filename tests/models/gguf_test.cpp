@@ -411,10 +411,14 @@ TEST_F(GgufTest, ASentencePieceModelGivesTheSameIds) {
   const auto was = load_tokenizer(path("hf"));
   Json keys = {{"general.architecture", "llama"}};
   EXPECT_EQ(add_tokenizer(path("hf"), 50, keys), "");
+  EXPECT_EQ(keys["tokenizer.ggml.add_space_prefix"], true);
   write_gguf(path("t.gguf"), keys, {});
   fs::create_directory(path("back"));
   Json config = Json::object();
   EXPECT_EQ(unpack_tokenizer(GgufFile(path("t.gguf")), path("back"), config), "");
+  write_text(path("hf/tokenizer_config.json"), R"({"add_prefix_space": false})");
+  EXPECT_EQ(add_tokenizer(path("hf"), 50, keys), "");
+  EXPECT_EQ(keys["tokenizer.ggml.add_space_prefix"], false);
   const auto is = load_tokenizer(path("back"));
   std::mt19937 draw(5);
   for (int i = 0; i < 300; ++i) {

@@ -152,6 +152,37 @@ TEST(SentencePiece, RefusesDamagedCharsmaps) {
   refuses(Charsmap(33).bytes(), "its tree is too deep");
 }
 
+// As in transformers: no space in front of a text, or none behind an added token. Runs from before these keys
+// were read go on without them.
+TEST(SentencePiece, SpacesAreThoseOfTheFileBeside) {
+  if (!missing_library().empty()) GTEST_SKIP() << missing_library();
+  const Scratch scratch;
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += "the quick brown fox jumps over the lazy dog\n";
+  write_text(scratch / "text", text);
+  write_text(scratch / "tokenizer.model", train_sentence_piece({"bpe", 45}, {scratch / "text"}));
+  const auto with = [&](const std::string& key) {
+    write_text(scratch / "tokenizer_config.json",
+               R"({"added_tokens_decoder": {"45": {"content": "<x>", "special": true}})" + key + "}");
+    return load_tokenizer(scratch.path());
+  };
+  const auto old = with(""), spaced = with(R"(, "legacy": true, "add_prefix_space": true)"),
+             first = with(R"(, "legacy": false)"), never = with(R"(, "add_prefix_space": false)");
+  EXPECT_EQ(old->describe(), spaced->describe());
+  const auto ids = [](const auto& tokenizer, const char* of) { return tokenizer->encode(of); };
+  EXPECT_EQ(ids(first, "fox"), ids(old, "fox"));
+  std::vector<std::int32_t> apart = ids(old, "fox");
+  for (const std::int32_t id : ids(never, "<x>fox")) apart.push_back(id);
+  EXPECT_EQ(ids(first, "fox<x>fox"), apart);
+  EXPECT_NE(ids(old, "fox<x>fox"), apart);
+  EXPECT_EQ(ids(never, "<x>fox"), ids(first, "<x>fox"));
+  EXPECT_NE(ids(never, "fox"), ids(old, "fox"));
+  for (const auto* tokenizer : {&old, &first, &never})
+    EXPECT_EQ((*tokenizer)->decode(ids(*tokenizer, "the fox")), "the fox");
+  EXPECT_EQ(make_tokenizer(old->describe(), scratch.path())->encode("fox"), ids(old, "fox"));
+  EXPECT_EQ(make_tokenizer(never->describe(), scratch.path())->encode("fox"), ids(never, "fox"));
+}
+
 TEST(SentencePiece, TrainsTheSameModelAgain) {
   if (!missing_library().empty()) GTEST_SKIP() << missing_library();
   const Scratch scratch;

@@ -171,9 +171,12 @@ std::string why_not_trained(const SentencePieceOptions& options, std::string tol
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> load_sentence_piece(const std::string& path) {
+std::unique_ptr<Tokenizer> load_sentence_piece(const std::string& path, bool spaced) {
   constexpr std::uint64_t kMost = 64 << 20;
-  const std::string file = read_text(path, kMost);
+  // normalizer_spec { add_dummy_prefix: false }: of a message's fields the last one counts.
+  constexpr std::string_view kUnspaced("\x1A\x02\x18\x00", 4);
+  std::string file = read_text(path, kMost);
+  if (!spaced) file += kUnspaced;
   return std::make_unique<SentencePieceTokenizer>(read_model(path, file),
                                                   crc32(std::as_bytes(std::span(file))));
 }

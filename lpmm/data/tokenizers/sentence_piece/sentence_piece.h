@@ -12,7 +12,8 @@ namespace lpmm {
 
 // What is declared here throws RunError where this lpmm was built without the library, and where a file is
 // wrong.
-std::unique_ptr<Tokenizer> load_sentence_piece(const std::string& path);
+// `spaced`: with the space in front of a text that most models say.
+std::unique_ptr<Tokenizer> load_sentence_piece(const std::string& path, bool spaced = true);
 
 // A model for those who number its pieces themselves.
 class SentencePieces {

@@ -15,7 +15,7 @@ RunError built_without(const std::string& what) {
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> load_sentence_piece(const std::string& path) {
+std::unique_ptr<Tokenizer> load_sentence_piece(const std::string& path, bool) {
   throw built_without(path);
 }
 

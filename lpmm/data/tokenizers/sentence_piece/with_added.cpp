@@ -27,10 +27,11 @@ std::vector<std::string> all_tokens(const Tokenizer& inner, const std::vector<Ad
 class WithAdded : public Tokenizer {
  public:
   // `found`: the added ones, and special ones of the file.
-  WithAdded(std::unique_ptr<Tokenizer> inner, const std::vector<AddedToken>& added,
-            std::vector<AddedToken> found, std::string said)
+  WithAdded(std::unique_ptr<Tokenizer> inner, std::unique_ptr<Tokenizer> behind,
+            const std::vector<AddedToken>& added, std::vector<AddedToken> found, std::string said)
       : Tokenizer(all_tokens(*inner, added)),
         inner_(std::move(inner)),
+        behind_(std::move(behind)),
         added_(std::move(found), {}),
         said_(std::move(said)) {}
 
@@ -46,7 +47,8 @@ class WithAdded : public Tokenizer {
           out.push_back(*piece.token);
           continue;
         }
-        const std::vector<std::int32_t> found = inner_->encode(piece.text);
+        const bool is_behind = behind_ != nullptr && piece.text.data() != part.data();
+        const std::vector<std::int32_t> found = (is_behind ? behind_ : inner_)->encode(piece.text);
         out.insert(out.end(), found.begin(), found.end());
       }
       return out;
@@ -73,14 +75,15 @@ class WithAdded : public Tokenizer {
                                      : tokens()[static_cast<std::size_t>(id)];
   }
 
-  std::unique_ptr<Tokenizer> inner_;
+  std::unique_ptr<Tokenizer> inner_, behind_;
   AddedTokens added_;
   std::string said_;
 };
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> with_added_tokens(std::unique_ptr<Tokenizer> inner, const std::string& path) {
+std::unique_ptr<Tokenizer> with_added_tokens(std::unique_ptr<Tokenizer> inner,
+                                             std::unique_ptr<Tokenizer> behind, const std::string& path) {
   const auto own = static_cast<std::int32_t>(inner->vocabulary());
   std::vector<AddedToken> all = TokensBeside(path).added(), added;
   for (AddedToken& token : all) {
@@ -88,7 +91,7 @@ std::unique_ptr<Tokenizer> with_added_tokens(std::unique_ptr<Tokenizer> inner, c
     if (token.id >= own) added.push_back(token);
   }
   if (added.empty()) return inner;
-  std::string said;
+  std::string said = behind == nullptr ? "" : " first";
   for (std::size_t i = 0; i < added.size(); ++i) {
     if (added[i].id != own + static_cast<std::int32_t>(i)) {
       throw RunError(fmt::format("{}: the added token {} has the id {}, expected {}", path,
@@ -96,7 +99,8 @@ std::unique_ptr<Tokenizer> with_added_tokens(std::unique_ptr<Tokenizer> inner, c
     }
     said += fmt::format(" {} {} {}", added[i].text, added[i].left, added[i].right);
   }
-  return std::make_unique<WithAdded>(std::move(inner), added, std::move(all), std::move(said));
+  return std::make_unique<WithAdded>(std::move(inner), std::move(behind), added, std::move(all),
+                                     std::move(said));
 }
 
 }  // namespace lpmm
