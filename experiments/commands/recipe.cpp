@@ -13,6 +13,7 @@
 #include "lpmm/program/family.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/setup.h"
+#include "lpmm/run/stored_weights.h"
 #include "models/families.h"
 
 namespace lpmm {
@@ -57,9 +58,17 @@ const Family& trained_family(const RunConfig& start, const ConfigArguments& conf
   return *start.model.family;
 }
 
+// Returns true if a head is to be drawn on an encoder that came without the pooler that transformers puts in
+// front of such heads.
+bool lacks_pooler(const RunConfig& start, const std::string& init) {
+  const auto is = [&](std::string_view key) { return start.model.has(key) && start.model.flag(key); };
+  if (!start.model.has("pooler") || is("pooler") || is("dense_head") || is("distilled")) return false;
+  return stored_classes(StoredWeights(find_checkpoint(init)), start.model) == 0;
+}
+
 // Names the recipe for such models, and sets what the model's own configuration says of its data; returns
 // what is trained on.
-const TaskRow& choose_recipe(const RunConfig& start, ConfigArguments& config) {
+const TaskRow& choose_recipe(const RunConfig& start, const std::string& init, ConfigArguments& config) {
   const Family& family = trained_family(start, config);
   const TaskRow& task = *family.reads;
   if (!set_to(config, "data.path") && !set_to(config, "data.set")) {
@@ -81,6 +90,7 @@ const TaskRow& choose_recipe(const RunConfig& start, ConfigArguments& config) {
   const bool has_dropout =
       std::ranges::any_of(family.settings, [](const ModelSetting& s) { return s.key == "dropout"; });
   if (has_dropout && !task.continues) set("model.dropout", "0.1");
+  if (lacks_pooler(start, init)) set("model.pooler", "true");
   if (&family != start.model.family) set("model.name", std::string(family.name));
   if (task.translates) {
     set("data.source", start.data.source);
@@ -118,7 +128,7 @@ RunConfig load_config(const StartArguments& arguments, const std::string& own, b
   RunConfig start;
   if (!of_start.empty()) start = load_config(of_start, with_families({}));
   if (config.path.empty()) {
-    const TaskRow& task = choose_recipe(start, config);
+    const TaskRow& task = choose_recipe(start, init, config);
     if (!quiet) {
       tell(fmt::format("no CONFIG: the recipe {} for {}, with the model of {}\n", config.path, task.reads,
                        printable(init)));

@@ -169,15 +169,17 @@ bool load_resampled(const StoredWeights& weights, const CheckpointTensor& stored
   return true;
 }
 
-// The tensors of a head that the weights lack, or have in another shape; `all`: all of it.
+// The tensors of a head that the weights lack, or have in another shape; `all`: all of it. Those of `other`
+// only where they lack them.
 std::vector<std::string> drawn_head(const StoredWeights& weights, const ModelMemory& memory,
-                                    std::string_view head, bool all) {
+                                    std::string_view head, std::string_view other, bool all) {
   std::vector<std::string> names;
   for (int i = 0; i < memory.tensors(); ++i) {
     const TensorInfo& info = memory.info(i);
     const CheckpointTensor* stored = weights.find(info.name);
     const bool is_other = all || stored == nullptr || stored->shape != info.shape;
-    if (is_other && is_of_head(info.name, head)) names.push_back(info.name);
+    if ((is_other && is_of_head(info.name, head)) || (stored == nullptr && is_of_head(info.name, other)))
+      names.push_back(info.name);
   }
   return names;
 }
@@ -259,7 +261,7 @@ std::vector<std::string> load_parameters(const StoredWeights& weights, ModelMemo
       throw RunError(fmt::format("{}: holds the tensor {}, which this model has not", path, t.name));
     }
   }
-  std::vector<std::string> left = drawn_head(weights, memory, head, leaves_head);
+  std::vector<std::string> left = drawn_head(weights, memory, head, other_head, leaves_head);
   for (int i = 0; i < memory.tensors(); ++i) {
     const TensorInfo& info = memory.info(i);
     if (std::ranges::find(left, info.name) != left.end()) continue;
@@ -290,7 +292,7 @@ InitialParameters set_initial_parameters(const RunConfig& config, const Model& m
   if (family.check_start != nullptr) family.check_start(config.model, weights);
   Json run = checkpoint_run(checkpoint);
   const bool has_others = has_other_classes(run, class_names);
-  if (!drawn_head(weights, memory, family.head, has_others).empty()) {
+  if (!drawn_head(weights, memory, family.head, family.other_head, has_others).empty()) {
     model.initialize(memory, config.train.seed, progress);
   }
   std::vector<std::string> drawn =

@@ -17,6 +17,7 @@ namespace {
 constexpr const char *kLlama3Factors = "rope_freqs.weight", *kShortFactors = "rope_factors_short.weight",
                      *kLongFactors = "rope_factors_long.weight";
 constexpr const char *kRopeType = "rope.scaling.type", *kRopeFactor = "rope.scaling.factor",
+                     *kOldFactor = "rope.scale_linear",
                      *kRopeContext = "rope.scaling.original_context_length",
                      *kRopeMagnitude = "rope.scaling.attn_factor", *kRopeFast = "rope.scaling.yarn_beta_fast",
                      *kRopeSlow = "rope.scaling.yarn_beta_slow";
@@ -158,15 +159,17 @@ Json gguf_scaling(const GgufFile& file, const GgufModel& model, const Json& conf
     return llama3_scaling(file, *factors, config);
   if (model.name == kGgufPhi3 && (file.find(kShortFactors) != nullptr || file.find(kLongFactors) != nullptr))
     return longrope(file, keys, config);
-  const std::string type = keys.text(kRopeType, "none");
+  // Files of old have a factor alone, which llama.cpp takes as linear; 0 is none.
+  const double factor = keys.number(kRopeFactor, keys.number(kOldFactor, 1));
+  const std::string type = keys.text(kRopeType, factor == 0 || factor == 1 ? "none" : "linear");
   if (type == "none") return nullptr;
-  Json scaling = {{"rope_type", type}, {"factor", keys.number(kRopeFactor, 1)}};
+  Json scaling = {{"rope_type", type}, {"factor", factor}};
   if (type != "yarn") return scaling;  // whoever reads it refuses what it does not know
   scaling[kOriginalContext] = keys.number(kRopeContext, config.value("max_position_embeddings", 0.0));
   scaling[kOriginalContext] = scaling[kOriginalContext].get<std::int64_t>();
   scaling["beta_fast"] = keys.number(kRopeFast, 32);
   scaling["beta_slow"] = keys.number(kRopeSlow, 1);
-  const double usual = 0.1 * std::log(keys.number(kRopeFactor, 1)) + 1;
+  const double usual = 0.1 * std::log(factor) + 1;
   scaling["attention_factor"] = usual * keys.number(kRopeMagnitude, 1);
   return scaling;
 }
@@ -192,7 +195,7 @@ void add_gguf_scaling(const Json& config, const GgufModel& model, Json& keys) {
 }
 
 bool is_scaling_key(std::string_view key) {
-  constexpr std::string_view kKeys[] = {kRopeType,      kRopeFactor, kRopeContext,
+  constexpr std::string_view kKeys[] = {kRopeType,      kRopeFactor, kOldFactor, kRopeContext,
                                         kRopeMagnitude, kRopeFast,   kRopeSlow};
   return std::ranges::find(kKeys, key) != std::end(kKeys);
 }

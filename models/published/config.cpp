@@ -35,6 +35,14 @@ void refuse_no_model(const std::string& path) {
                    : ""));
   }
   const fs::path folder = published_folder(path);
+  if (const fs::path inside = folder / "0_Transformer";
+      !fs::exists(folder / kConfig, none) && fs::exists(inside / kConfig, none)) {
+    throw RunError(
+        fmt::format("{}: has its model in {} inside, as sentence-transformers of old: move what lies there "
+                    "up into {}, and "
+                    "make the \"path\" of that module in modules.json empty",
+                    folder.string(), inside.filename().string(), folder.string()));
+  }
   if (!fs::exists(folder / "adapter_config.json", none) || fs::exists(folder / "model.safetensors", none) ||
       fs::exists(folder / "model.safetensors.index.json", none))
     return;
@@ -112,6 +120,11 @@ bool PublishedConfig::flag(std::string_view key, bool otherwise) const {
 
 std::string PublishedConfig::text(std::string_view key) const {
   return has(key) && at(key).is_string() ? at(key).get<std::string>() : "";
+}
+
+std::string PublishedConfig::architecture() const {
+  const Json said = json_.value("architectures", Json());
+  return said.is_array() && !said.empty() && said[0].is_string() ? said[0].get<std::string>() : "";
 }
 
 void PublishedConfig::expect_timm(std::string_view type, std::vector<Json> pooling) const {

@@ -39,6 +39,8 @@ class PublishedConfig {
   double positive(std::string_view key, double otherwise) const;  // and above 0
   bool flag(std::string_view key, bool otherwise) const;
   std::string text(std::string_view key) const;  // empty where there is none
+  // The first of the architectures, "BertForMaskedLM"; empty: none is said.
+  std::string architecture() const;
   // Throws for another pooling in front of the head than these, and for a key inside model_args, with
   // which timm changes a model, that no row of its table names.
   void expect_timm(std::string_view type, std::vector<Json> pooling) const;

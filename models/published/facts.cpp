@@ -11,6 +11,7 @@
 #include "models/published/config.h"
 #include "models/published/layouts.h"
 #include "models/published/published.h"
+#include "models/published/unknown.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;
@@ -76,14 +77,14 @@ std::vector<std::string> class_names(const PublishedConfig& config, int classes)
 ReadFacts read_published_facts(const std::string& path, const ModelConfig& model) {
   ReadFacts facts;
   const std::int64_t vocabulary = task_of(model).has_tokens ? model.integer(kVocabulary) : 0;
-  Json tokens = Json::object();
+  Json tokens = Json::object(), said = Json::object();
   if (PublishedConfig::is_beside(path)) {
     const PublishedConfig config(PublishedConfig::beside(path));
     // Names of classes that no weights tell are of no use; remark_on_image_head() says so.
     if (task_of(model).has_tokens || !lacks_image_head(path))
       facts.classes = class_names(config, model.classes);
     tokens = config.json();
-    const Json said = read_json(config.path(), kLongestConfig);
+    said = read_json(config.path(), kLongestConfig);
     for (const char* name : {kBeginToken, kEndToken, kPadToken}) {
       // The default of its library counts only if it is a token of this model.
       if (!said.contains(name) && tokens.contains(name) && tokens[name] >= vocabulary) tokens.erase(name);
@@ -94,7 +95,11 @@ ReadFacts read_published_facts(const std::string& path, const ModelConfig& model
   if (task_of(model).has_tokens && fs::exists(generation, error)) {
     const PublishedConfig config(generation.string());
     for (const char* name : {kBeginToken, kEndToken, kPadToken}) {
-      if (config.has(name)) tokens[name] = config.json()[name];
+      if (!config.has(name)) continue;
+      tokens[name] = config.json()[name];
+      if (!said.contains(name) || said[name] == tokens[name]) continue;
+      facts.otherwise += fmt::format("{}{} is {}, not {}", facts.otherwise.empty() ? "" : ", ", name,
+                                     tokens[name].dump(), said[name].dump());
     }
   }
   if (task_of(model).has_tokens) facts.tokens = parse_special_tokens(tokens, vocabulary, &facts.left_out);
@@ -116,6 +121,10 @@ std::string remark_on_image_head(const std::string& path) {
 }
 
 void read_head(const PublishedConfig& config, int classes, ModelConfig& model) {
+  // Its tensors are those of a head that tells a number.
+  if (classes > 0 && config.architecture().ends_with("ForMultipleChoice"))
+    throw RunError(
+        fmt::format("{}: its head chooses among texts{}", config.path(), head_not_here(config.path())));
   const bool is_number = classes == 1;
   std::vector<Json> known = {nullptr, "single_label_classification"};
   if (is_number) known.emplace_back("regression");

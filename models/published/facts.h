@@ -10,7 +10,8 @@
 namespace lpmm {
 
 struct ReadFacts : PublishedFacts {
-  std::string left_out;  // ids that are no tokens of the model, for a message; empty: none
+  std::string left_out;   // ids that are no tokens of the model, for a message; empty: none
+  std::string otherwise;  // what generation_config.json says otherwise than config.json, in the same way
 };
 // The facts of published weights at `path`, which are that model's: tokens of generation_config.json, else of
 // config.json; class names of config.json, as transformers writes them (id2label, but for LABEL_0, LABEL_1,

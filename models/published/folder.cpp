@@ -187,11 +187,18 @@ void forget_other_classes(Json& original, const Json& written) {
 std::string keep_type(const std::string& path, const std::string& to) {
   std::map<std::string, std::uint64_t> bytes;
   const PublishedTensors tensors(path);
-  for (const PublishedTensors::Place& place : tensors.all()) bytes[place.entry->dtype] += place.entry->bytes;
+  for (const PublishedTensors::Place& place : tensors.all()) {
+    // Running statistics are fp32 in every export.
+    if (place.entry->name.find(".running_") == std::string::npos)
+      bytes[place.entry->dtype] += place.entry->bytes;
+  }
   const StoredType* most = &full_type();
   std::uint64_t largest = 0;
+  std::vector<std::string_view> types;
   for (const auto& [dtype, size] : bytes) {
-    if (size > largest && find_type(dtype) != nullptr) most = find_type(dtype);
+    const StoredType* type = find_type(dtype);
+    if (type != nullptr) types.push_back(type->theirs);
+    if (size > largest && type != nullptr) most = type;
     largest = std::max(largest, size);
   }
   const fs::path file = fs::path(to) / kConfig;
@@ -208,10 +215,12 @@ std::string keep_type(const std::string& path, const std::string& to) {
                                      kConfig, key, said, most->theirs));
     config[key] = most->theirs;
   }
-  if (is_named && sentence.empty()) return "";
+  const bool is_changed = !is_named || !sentence.empty();
   if (!is_named) config["torch_dtype"] = most->theirs;
-  write_text(file.string(), config.dump(2) + "\n");
-  return sentence;
+  if (is_changed) write_text(file.string(), config.dump(2) + "\n");
+  if (types.size() < 2) return sentence;
+  return fmt::format("its weights are of several types ({}): an export without --type is {} throughout",
+                     fmt::join(types, ", "), most->theirs);
 }
 
 std::string type_of(const Json& config, std::string_view otherwise) {
@@ -226,6 +235,20 @@ Json kept_config(const PublishedFacts& facts) {
   return PublishedConfig(path.string(), read_json(path.string(), kLongest)).json();
 }
 
+// Puts back what a written config.json says otherwise without meaning anything else: tokens that are -1,
+// which is none, and numbers of the same names of classes, which go by id2label.
+void put_back(const Json& original, Json& written) {
+  for (const char* key : {kBeginToken, kEndToken, kPadToken}) {
+    const Json said = original.value(key, Json());
+    if (said.is_number_integer() && said < 0 && written.value(key, Json()).is_null()) written[key] = said;
+  }
+  const Json numbers = original.value("label2id", Json()), now = written.value("label2id", Json());
+  const auto has = [&](const auto& item) { return numbers.contains(item.key()); };
+  if (numbers.is_object() && now.is_object() && numbers.size() == now.size() &&
+      std::ranges::all_of(now.items(), has))
+    written["label2id"] = numbers;
+}
+
 }  // namespace
 
 std::string unused_beside(const std::string& path, const Published& published) {
@@ -235,10 +258,18 @@ std::string unused_beside(const std::string& path, const Published& published) {
   const bool is_whole =
       fs::is_directory(path, error) || find_file(publisher, fs::path(path).filename().string()) != nullptr;
   std::vector<std::string> names;
+  // Shards beside a whole file are of another save.
+  const bool is_single = fs::exists(fs::path(path) / "model.safetensors", error);
   for (const std::string& name : files_in(published_folder(path), publisher)) {
     const FileRow* row = find_file(publisher, name);
-    if (row == nullptr ? is_whole : row->use == Use::kUnused) names.push_back(name);
+    const bool is_shard = name.starts_with("model-") || name == "model.safetensors.index.json";
+    if (row == nullptr ? is_whole : row->use == Use::kUnused || (is_single && is_shard))
+      names.push_back(name);
   }
+  const fs::path settings = fs::path(published_folder(path)) / "tokenizer_config.json";
+  if (fs::exists(settings, error) &&
+      PublishedConfig(settings.string()).text("truncation_side") == "left")  // here the end is cut off
+    names.emplace_back("tokenizer_config.json: truncation_side");
   if (PublishedConfig::is_beside(path)) {
     const Json config = PublishedConfig(kConfig, read_json(PublishedConfig::beside(path), kLongest)).json();
     name_unused_keys(publisher, type_of(config, published.kinds), config, "", names);
@@ -305,6 +336,7 @@ Json with_kept_keys(const PublishedFacts& facts, const Publisher& publisher, std
                     Json written) {
   Json original = kept_config(facts);
   forget_other_classes(original, written);
+  put_back(original, written);
   if (written.erase("torch_dtype") > 0) {  // since transformers 5 without torch
     const bool is_new = original.contains("dtype") && !original.contains("torch_dtype");
     written[is_new ? "dtype" : "torch_dtype"] = exported_type(facts).theirs;
@@ -323,6 +355,18 @@ std::vector<std::string> write_back(const PublishedFacts& facts, const Publisher
     written.push_back(name);
   }
   return written;
+}
+
+std::string not_written(const PublishedFacts& facts, const Publisher& publisher, const std::string& folder) {
+  std::vector<std::string> names;
+  if (facts.files.empty()) return "";
+  for (const std::string& name : files_in(facts.files, publisher)) {
+    const FileRow* row = find_file(publisher, name);
+    std::error_code error;
+    const bool is_of_vectors = row != nullptr && row->with == Beside::kSentences;
+    if (is_of_vectors && !fs::exists(fs::path(folder) / name, error)) names.push_back(name);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 void remove_others(const PublishedFacts& facts, const Publisher& publisher,

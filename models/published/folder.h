@@ -37,6 +37,8 @@ Json with_kept_keys(const PublishedFacts& facts, const Publisher& publisher, std
 // Copies kept files of that kind into an exported folder; returns their names.
 std::vector<std::string> write_back(const PublishedFacts& facts, const Publisher& publisher, Beside with,
                                     const std::string& to);
+// The kept files of vectors of sentences that an exported folder does not have; empty: none.
+std::string not_written(const PublishedFacts& facts, const Publisher& publisher, const std::string& folder);
 // Removes what a library would read beside the model in that folder and that an earlier export left there:
 // files of its tables that are neither kept ones nor in `written`.
 void remove_others(const PublishedFacts& facts, const Publisher& publisher,

@@ -64,6 +64,22 @@ void refuse_pickles_in(const fs::path& folder) {
   if (!largest.empty()) refuse_pickle(largest);
 }
 
+void refuse_without_weights(const fs::path& folder) {
+  refuse_pickles_in(folder);
+  std::string other;  // the first by name
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (name.ends_with(".safetensors") && (other.empty() || name < other)) other = name;
+  }
+  if (other.empty()) return;
+  const bool is_shard = other.find("-of-") != std::string::npos;
+  throw RunError(fmt::format(
+      "{}: has {}, but no model.safetensors{}", folder.string(), other,
+      is_shard ? " and no model.safetensors.index.json, which says what the shards hold: download it too"
+               : fmt::format("; where that is the model, give this file: {}", (folder / other).string())));
+}
+
 std::unique_ptr<TensorFile> open_weights(const std::string& path) {
   std::error_code error;
   if (is_gguf(path)) return std::make_unique<GgufTensors>(path);

@@ -263,7 +263,7 @@ PublishedTensors::PublishedTensors(const std::string& path) : path_(path) {
     open_shards(path_);
     return;
   }
-  if (!is_there(path_)) refuse_pickles_in(published_folder(path_));
+  if (!is_there(path_)) refuse_without_weights(published_folder(path_));
   files_.push_back(open_weights(path_));
 }
 
@@ -371,8 +371,9 @@ void load_published(const PublishedTensors& tensors, const PublishedLayout& layo
   for (const PublishedTensors::Place& place : tensors.all()) {
     const std::string& name = place.entry->name;
     if (known.contains(name) || (layout.is_left_out != nullptr && layout.is_left_out(name))) continue;
-    throw RunError(
-        fmt::format("{}: holds the tensor {}, which a {} has not", place.file->path(), name, layout.model));
+    const bool is_of_head = std::ranges::count(name, '.') < 2;
+    throw RunError(fmt::format("{}: holds the tensor {}, which a {} has not{}", place.file->path(), name,
+                               layout.model, is_of_head ? head_not_here(tensors.path()) : ""));
   }
 }
 
@@ -396,11 +397,10 @@ void load_published_buffers(const PublishedTensors& tensors, const PublishedLayo
 }
 
 void check_tied(const PublishedTensors& tensors, const std::string& output, const std::string& embedding,
-                const PublishedLayout& layout) {
+                const PublishedLayout& layout, std::string_view remedy) {
   const PublishedTensors::Place head = tensors.find(output), rows = tensors.find(embedding, layout.prefix);
   if (head.entry == nullptr || rows.entry == nullptr || is_same(head, rows)) return;
-  throw RunError(
-      fmt::format("{}: {} is not {}; only a tied output can be imported", tensors.path(), output, embedding));
+  throw RunError(fmt::format("{}: {} is not {}; {}", tensors.path(), output, embedding, remedy));
 }
 
 void save_published(const WeightSource& weights, const PublishedLayout& layout, Json config,
@@ -408,7 +408,7 @@ void save_published(const WeightSource& weights, const PublishedLayout& layout, 
   const PublishedFacts facts = weights.facts();
   const Publisher& publisher = publisher_of(layout.by);
   const StoredType& type = exported_type(facts);
-  const bool embeds = !config.contains("num_labels");
+  const bool embeds = !config.contains("num_labels") || !is_there(fs::path(facts.files) / "modules.json");
   add_tokens(facts, config);
   config = with_kept_keys(facts, publisher, layout.type, std::move(config));
   std::vector<std::vector<SafetensorsSource>> shards(1);

@@ -84,9 +84,10 @@ std::int64_t count_published(const PublishedTensors& tensors, const PublishedLay
 void load_published(const PublishedTensors& tensors, const PublishedLayout& layout, ModelMemory& memory);
 // The same of buffers, as running statistics.
 void load_published_buffers(const PublishedTensors& tensors, const PublishedLayout& layout, Buffers& buffers);
-// Throws RunError where there is an output matrix that is not the embedding.
+// Throws RunError where there is an output matrix that is not the embedding, and says what to do.
 void check_tied(const PublishedTensors& tensors, const std::string& output, const std::string& embedding,
-                const PublishedLayout& layout);
+                const PublishedLayout& layout,
+                std::string_view remedy = "only a tied output can be imported");
 // Writes model.safetensors, or shards of at most so many bytes (or a tensor) with their index, and `config`,
 // with the special tokens and all else that the run kept, as config.json into `folder`, and files that came
 // with the model but for those of its tokenizer. Buffers are fp32; the rest is of the type that the facts of

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t kLongest = 1 << 24;
 constexpr std::string_view kMode = "pooling_mode";
-constexpr const char* kWays = "modality_config";
+constexpr const char *kWays = "modality_config", *kPrompt = "default_prompt_name";
 struct PoolingRow {
   std::string_view mode, older;  // its name, also as pooling_mode_OLDER = true
   PooledFrom from;
@@ -54,12 +54,36 @@ PooledFrom read_pooling(const PublishedConfig& pooling) {
                   pooling.path(), fmt::join(modes, " and ")));
 }
 
+// What the library does to a text before the model, and to the vector behind it.
+void read_library(const fs::path& path, SentenceVector& out) {
+  if (!is_there(path)) return;
+  const PublishedConfig config(path.string());
+  if (config.has("truncate_dim")) out.width = static_cast<int>(config.size("truncate_dim"));
+  if (!config.has(kPrompt)) return;
+  const PublishedConfig prompts(fmt::format("{}: prompts", path.string()),
+                                config.json().value("prompts", Json::object()));
+  if (!prompts.has(config.text(kPrompt)))
+    throw RunError(fmt::format("{}: {} is none of the prompts: {}", path.string(), kPrompt,
+                               config.json()[kPrompt].dump()));
+  out.prompt = prompts.text(config.text(kPrompt));
+}
+
+// The tokenizer's bound; 0: there is none, or one that no text reaches.
+int longest_of_tokenizer(const fs::path& path) {
+  constexpr std::int64_t kMost = 1 << 24;
+  if (!is_there(path)) return 0;
+  const Json said = PublishedConfig(path.string()).json().value("model_max_length", Json());
+  return said.is_number_integer() && said > 0 && said < kMost ? said.get<int>() : 0;
+}
+
 }  // namespace
 
 SentenceVector read_sentence_vector(const std::string& folder) {
   SentenceVector out;
   const fs::path modules = fs::path(folder) / "modules.json",
                  length = fs::path(folder) / "sentence_bert_config.json";
+  out.longest = longest_of_tokenizer(fs::path(folder) / "tokenizer_config.json");
+  read_library(fs::path(folder) / "config_sentence_transformers.json", out);
   if (is_there(length)) {
     const PublishedConfig config(length.string());
     if (config.has("max_seq_length")) out.longest = static_cast<int>(config.size("max_seq_length"));
@@ -82,7 +106,9 @@ SentenceVector read_sentence_vector(const std::string& folder) {
     const bool is_outside = path.starts_with('/') || path.find("..") != std::string::npos;
     if (kind == "Transformer" && path.empty()) continue;
     if (kind == "Pooling" && !is_outside) {
-      out.from = read_pooling(PublishedConfig((fs::path(folder) / path / "config.json").string()));
+      const PublishedConfig pooling((fs::path(folder) / path / "config.json").string());
+      out.from = read_pooling(pooling);
+      out.leaves_prompt = !out.prompt.empty() && !pooling.flag("include_prompt", true);
     } else if (kind == "Normalize") {
       out.has_unit = true;
     } else {

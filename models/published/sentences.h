@@ -11,8 +11,11 @@ enum class PooledFrom : std::uint8_t { kMean, kWeighted, kFirst, kLast };
 
 struct SentenceVector {
   PooledFrom from = PooledFrom::kMean;
-  bool has_unit = false;  // it is made of length 1
-  int longest = 0;        // tokens of a sentence; 0: nobody says it
+  bool has_unit = false;       // it is made of length 1
+  int longest = 0;             // tokens of a sentence; 0: nobody says it
+  std::string prompt = {};     // stands in front of every sentence
+  bool leaves_prompt = false;  // the mean is to be without the prompt's positions, which is not here
+  int width = 0;               // so many channels of it are told; 0: all
 };
 // Reads the files in a folder; without any, the vector is the mean. Throws RunError naming what is not
 // supported: other ways of pooling, other modules, a model in a folder inside.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "lpmm/base/terminal.h"
+#include "models/published/config.h"
 #include "models/published/table.h"
 
 namespace lpmm {
@@ -53,6 +55,16 @@ std::string why_not_here(std::string_view model_type) {
       return fmt::format(": {}, which is not here; the nearest is {}", row.has, row.nearest);
   }
   return "";
+}
+
+std::string head_not_here(const std::string& path) {
+  if (!PublishedConfig::is_beside(path)) return "";
+  const std::string said = printable(PublishedConfig(PublishedConfig::beside(path)).architecture());
+  if (said.find("For") == std::string::npos) return "";
+  return fmt::format(
+      "; it is a {0}, whose head is not here: import the model without it "
+      "({0}.from_pretrained(FOLDER).base_model.save_pretrained(OTHER))",
+      said);
 }
 
 }  // namespace lpmm

@@ -10,4 +10,8 @@ namespace lpmm {
 // cannot be imported"; empty for an unknown type.
 std::string why_not_here(std::string_view model_type);
 
+// "; it is a BertForMultipleChoice, ...": the head that config.json beside weights at `path` names, and how
+// to import the model without it; empty where it names none.
+std::string head_not_here(const std::string& path);
+
 }  // namespace lpmm

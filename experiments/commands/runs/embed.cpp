@@ -91,7 +91,8 @@ void add_embed_command(CLI::App& program, Action& action) {
                     "print one JSON object: checkpoint, sentences, width, cosines, output");
   command->footer(
       R"(A vector is the mean of the last layer's positions, or where modules.json of the imported model says
-so that of the first one, made of length 1 where it says that, as sentence-transformers does.
+so that of the first one, made of length 1 where it says that, as sentence-transformers does, whose
+default prompt and truncate_dim it follows too.
 A model's head, where it has one, is left out.
 Examples:
   lpmm embed runs/minilm --file sentences.txt --out sentences.npy

@@ -115,6 +115,10 @@ int export_hugging_face(const ExportArguments& o, const std::string& path, Devic
   published.save(weights, config.model, o.output, device);
   const std::vector<std::string> written = export_tokenizer(weights, published, config.data.text, o.output);
   remove_others(weights.facts(), publisher_of(published.by), written, o.output);
+  if (const auto lost = not_written(weights.facts(), publisher_of(published.by), o.output); !lost.empty()) {
+    tell(fmt::format("{}: not written, as the model has a head now and makes no vectors: {}\n", o.output,
+                     lost));
+  }
   print_answer({{"checkpoint", path}, {"output", o.output}, {"type", exported_type(weights.facts()).name}},
                o.json);
   return kDone;

@@ -12,6 +12,7 @@
 #include "lpmm/base/exit_code.h"
 #include "lpmm/base/terminal.h"
 #include "lpmm/base/text.h"
+#include "lpmm/data/conversations/chat_templates.h"
 #include "lpmm/data/pairs/marian_tokenizer.h"
 #include "lpmm/data/text_data.h"
 #include "lpmm/data/utf8.h"
@@ -222,6 +223,13 @@ void keep_files(const ImportArguments& o, const Published& published, const RunF
   if (const std::string unused = unused_beside(o.path, published); !unused.empty()) {
     tell(fmt::format("{}: not used: {}\n", o.name, unused));
   }
+  if (const std::string templates = other_templates(published_folder(o.path)); !templates.empty()) {
+    tell(
+        fmt::format("{}: its chat templates have other names than chat_template.jinja: {}; where dialogues "
+                    "are meant, give a "
+                    ".jinja file by --template or data.template\n",
+                    o.name, printable(templates)));
+  }
   TextOptions& text = config.data.text;
   if (text.tokenizer == kGpt2Tokenizer && has_tokenizer(published.tokenizer, kept)) text.folder = kept;
   const std::string file = names_tokenizer_files(text) ? tokenizer_in(kept) : "";
@@ -251,6 +259,10 @@ int import_folder(const ImportArguments& o) {
   const ReadFacts facts = read_published_facts(o.path, config.model);
   if (!facts.left_out.empty()) {
     tell(fmt::format("{}: {}: no token of the model, left out\n", o.name, facts.left_out));
+  }
+  if (!facts.otherwise.empty()) {
+    tell(fmt::format("{}: generation_config.json counts before config.json: {}\n", o.name,
+                     cut_to_columns(printable(facts.otherwise), 200)));
   }
   ordered_json state = {{kSource, o.name}};
   if (!facts.tokens.empty()) state[kSpecialTokens] = special_tokens_json(facts.tokens);

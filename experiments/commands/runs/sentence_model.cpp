@@ -19,7 +19,6 @@
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/setup.h"
 #include "lpmm/run/stored_weights.h"
-#include "models/published/sentences.h"
 
 namespace lpmm {
 namespace {
@@ -83,7 +82,13 @@ SentenceModel::SentenceModel(const std::string& path, int threads, const std::st
   }
   program_ = model_->build(kBatch, config_.train.compute, device_);
   const std::string files = model_files_of(checkpoint_);
-  makes_unit_ = embeds && !files.empty() && read_sentence_vector(files).has_unit;
+  if (embeds && !files.empty()) vector_ = read_sentence_vector(files);
+  if (vector_.leaves_prompt) {
+    throw RunError(fmt::format(
+        "{}: include_prompt is false beside default_prompt_name: vectors without the prompt's positions are "
+        "not here; take default_prompt_name out of config_sentence_transformers.json for sentences alone",
+        files));
+  }
 }
 
 bool SentenceModel::reads(const SentenceExample& line) const {
@@ -144,15 +149,21 @@ std::vector<float> SentenceModel::outputs(std::vector<SentenceExample> examples,
   const std::vector<std::size_t> order = by_length(examples);
   SentenceSet set{.name = "the input", .has_pairs = are_pairs, .tells = tells()};
   set.labels.resize(static_cast<std::size_t>(classes() > 1 ? classes() : 0));
-  for (const std::size_t i : order) set.test.push_back(std::move(examples[i]));
+  for (const std::size_t i : order) {
+    examples[i].first.insert(0, vector_.prompt);
+    set.test.push_back(std::move(examples[i]));
+  }
   std::vector<float> out;
   for_each_batch(set, order, [&](std::span<const float> told, std::span<const std::size_t> which, auto) {
-    const std::size_t width = told.size() / which.size();
+    const std::size_t whole = told.size() / which.size(),
+                      width = vector_.width > 0 ? std::min<std::size_t>(vector_.width, whole) : whole;
     out.resize(order.size() * width);
+    std::vector<float> one;
     for (std::size_t i = 0; i < which.size(); ++i) {
-      const auto to = std::span(out).subspan(which[i] * width, width);
-      std::ranges::copy(told.subspan(i * width, width), to.begin());
-      if (makes_unit_) make_unit(to);
+      const auto from = told.subspan(i * whole, whole);
+      one.assign(from.begin(), from.end());
+      if (vector_.has_unit) make_unit(one);  // and is cut off behind that, as its library does
+      std::copy_n(one.begin(), width, out.begin() + static_cast<std::ptrdiff_t>(which[i] * width));
     }
   });
   return out;

@@ -14,6 +14,7 @@
 #include "lpmm/memory/model_memory.h"
 #include "lpmm/program/program.h"
 #include "lpmm/run/config.h"
+#include "models/published/sentences.h"
 
 namespace lpmm {
 
@@ -54,7 +55,7 @@ class SentenceModel {
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::unique_ptr<Program> program_;
   std::vector<std::string> names_;
-  bool makes_unit_ = false;
+  SentenceVector vector_;  // as the model's files say it, for one that embeds
 };
 
 // Calls `body` with some lines at a time of a file, or of standard input if its name is empty. A line is a

@@ -1,6 +1,7 @@
 #include "lpmm/data/conversations/chat_templates.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -112,6 +113,14 @@ chat::Template from_file(const std::string& path, const std::string& folder) {
   return {read_text(path, kLongestTemplate), path, special_tokens(folder)};
 }
 
+// What tokenizer_config.json says under "chat_template"; null: nothing.
+Json said_in_settings(const std::string& folder) {
+  constexpr std::uint64_t kLongest = 1 << 26;
+  const fs::path settings = fs::path(folder) / "tokenizer_config.json";
+  const Json said = is_file(settings) ? read_json(settings.string(), kLongest) : Json();
+  return said.is_object() ? said.value("chat_template", Json()) : Json();
+}
+
 // "chat_template": a text, or a list of {"name", "template"}.
 std::vector<TemplateText> texts_of(const Json& said, const std::string& place) {
   if (said.is_null()) return {};
@@ -128,8 +137,14 @@ std::vector<TemplateText> texts_of(const Json& said, const std::string& place) {
     texts.push_back(
         {one["template"].get<std::string>(), fmt::format("{} {}", place, one["name"].dump()), is_for_tools});
   }
-  if (std::ranges::all_of(texts, &TemplateText::is_for_tools))
-    throw RunError(fmt::format("{}: has no template of the name \"default\"", place));
+  if (std::ranges::all_of(texts, &TemplateText::is_for_tools)) {
+    std::vector<std::string> names;
+    for (const Json& one : said) names.push_back(one["name"].dump());
+    throw RunError(fmt::format(
+        "{}: has no template of the name \"default\", but {}: write the one to use into a file and name "
+        "that (data.template or --template)",
+        place, fmt::join(names, ", ")));
+  }
   return texts;
 }
 
@@ -160,11 +175,7 @@ std::vector<TemplateText> template_texts(const std::string& folder) {
   const fs::path own = fs::path(folder) / kTemplateFile,
                  settings = fs::path(folder) / "tokenizer_config.json";
   if (is_file(own)) return {{read_text(own.string(), kLongestTemplate), own.string()}};
-  if (!is_file(settings)) return {};
-  constexpr std::uint64_t kLongest = 1 << 26;
-  const Json said = read_json(settings.string(), kLongest);
-  if (!said.is_object() || !said.contains("chat_template")) return {};
-  return texts_of(said["chat_template"], settings.string() + ": chat_template");
+  return texts_of(said_in_settings(folder), settings.string() + ": chat_template");
 }
 
 std::optional<chat::Template> template_in(const std::string& folder) {
@@ -174,6 +185,19 @@ std::optional<chat::Template> template_in(const std::string& folder) {
   }
   if (with_tools) made->use_for_tools(std::move(*with_tools));
   return made;
+}
+
+std::string other_templates(const std::string& folder) {
+  std::vector<std::string> found;
+  std::error_code error;
+  if (is_file(fs::path(folder) / kTemplateFile) || !said_in_settings(folder).is_null()) return "";
+  if (is_file(fs::path(folder) / "chat_template.json")) found.emplace_back("chat_template.json");
+  for (fs::directory_iterator at(fs::path(folder) / "additional_chat_templates", error), end;
+       !error && at != end; at.increment(error)) {
+    found.push_back("additional_chat_templates/" + at->path().filename().string());
+  }
+  std::ranges::sort(found);
+  return fmt::format("{}", fmt::join(found, ", "));
 }
 
 std::optional<chat::Template> find_template(const std::string& named, const std::string& folder) {

@@ -26,6 +26,11 @@ struct TemplateText {
 };
 std::vector<TemplateText> template_texts(const std::string& folder);
 
+// The templates of a folder that has none of those, "chat_template.json,
+// additional_chat_templates/rag.jinja", which are taken only where data.template names them; empty: there are
+// none.
+std::string other_templates(const std::string& folder);
+
 // The template of a published model's folder: chat_template.jinja, else that of tokenizer_config.json;
 // nothing where it has none. Throws RunError naming the file and what is wrong with it.
 std::optional<chat::Template> template_in(const std::string& folder);

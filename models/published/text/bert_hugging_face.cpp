@@ -142,12 +142,11 @@ void read_mpnet(const PublishedConfig& config, bool has_head, ModelConfig& model
 // absent that heads of sentences have in front.
 bool tells_of_words(const PublishedTensors& tensors, const PublishedConfig& config, const Kind& kind) {
   if (tensors.find(kWordClasses).entry == nullptr) return false;
-  const Json said = config.has("architectures") ? config.json()["architectures"] : Json();
-  const bool is_said = said.is_array() && !said.empty() && said[0].is_string();
-  if (is_said && said[0].get<std::string>().ends_with(kOfTokens)) return true;
+  const std::string said = config.architecture();
+  if (said.ends_with(kOfTokens)) return true;
   const bool has_layer = tensors.find("pooler.dense.weight", kind.layout.prefix).entry != nullptr ||
                          tensors.find("pre_classifier.weight").entry != nullptr;
-  if (is_said && !has_layer) {
+  if (!said.empty() && !has_layer) {
     throw RunError(
         fmt::format("{}: has a head without the layer in front that heads of sentences have; one of "
                     "words is a {}{}",

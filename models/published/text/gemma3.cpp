@@ -25,9 +25,10 @@ std::int64_t global_every(const PublishedConfig& config) {
   for (std::int64_t every = 0; every <= layers; ++every) {
     if (types == layer_types(layers, every)) return every;
   }
-  throw RunError(fmt::format(
-      "{}: {} is {}: only models whose layers attend to all positions at equal distances are here",
-      config.path(), kLayerTypes, types.dump()));
+  throw RunError(
+      fmt::format("{}: {} is {}, which is not here: full attention may stand only at equal distances, at "
+                  "layers n, 2n and so on",
+                  config.path(), kLayerTypes, types.dump()));
 }
 
 }  // namespace

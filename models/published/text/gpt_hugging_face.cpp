@@ -72,6 +72,7 @@ void read_config(const PublishedConfig& config, ModelConfig& model) {
   model.set("epsilon", config.positive(kEpsilon, 1e-5));
   if (config.has(kInner)) model.set("mlp_width", config.size(kInner));
   config.expect("scale_attn_weights", {true});
+  config.expect("add_cross_attention", {false});
   config.expect("scale_attn_by_inverse_layer_idx", {false});
 }
 

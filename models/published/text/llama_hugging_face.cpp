@@ -22,11 +22,13 @@
 namespace lpmm {
 namespace {
 
+constexpr const char* kOutput = "lm_head.weight";
 constexpr PublishedLayout kLayout{.model = "Llama", .is_left_out = [](std::string_view name) {
-                                    return name == "lm_head.weight" || name.ends_with(".rotary_emb.inv_freq");
+                                    return name == kOutput || name.ends_with(".rotary_emb.inv_freq");
                                   }};
 // Models of sentences call their tensors without "model." where there is no head.
 constexpr std::string_view kModel = "model.", kHead = "score.";
+constexpr const char* kBare = "embed_tokens.weight";
 bool is_of_model(std::string_view name) {
   return !name.starts_with(kHead);
 }
@@ -74,12 +76,13 @@ const Kind* llama_at(const std::string& path) {
   return at == std::end(kKinds) ? nullptr : *at;
 }
 
-// Returns true if it has a head for classes, or files that say how the vector of a text is made.
+// Returns true if it has a head for classes, or no head at all, or files that say how the vector of a text is
+// made.
 bool is_of_sentences(const std::string& path) {
   std::error_code error;
   return llama_at(path) != nullptr &&
          (std::filesystem::exists(std::filesystem::path(published_folder(path)) / "modules.json", error) ||
-          has_published_tensors(path, {"score.weight"}));
+          has_published_tensors(path, {"score.weight"}) || has_published_tensors(path, {kBare}));
 }
 bool is_llama(const std::string& path) {
   return llama_at(path) != nullptr && !is_of_sentences(path);
@@ -193,9 +196,29 @@ void load_llama_sentences(const std::string& path, ModelMemory& memory) {
 void load_llama(const std::string& path, ModelMemory& memory) {
   const PublishedTensors tensors(path);
   refuse_joined_experts(tensors);
-  const bool is_tied = memory.find("lm_head.weight") < 0;
-  if (is_tied) check_tied(tensors, "lm_head.weight", "model.embed_tokens.weight", kLayout);
+  const bool is_tied = memory.find(kOutput) < 0;
+  if (is_tied) {
+    check_tied(tensors, kOutput, "model.embed_tokens.weight", kLayout,
+               "where these weights are right, set tie_word_embeddings to false in config.json");
+  } else if (tensors.find(kOutput).entry == nullptr) {
+    throw RunError(
+        fmt::format("{}: has no tensor {}; where the output is the embedding, set "
+                    "tie_word_embeddings to true in config.json",
+                    tensors.path(), kOutput));
+  }
   load_published(tensors, kLayout, memory);
+}
+
+std::string remark_on_llama(const std::string& path, const ModelConfig&) {
+  std::error_code error;
+  const bool says_vectors =
+      std::filesystem::exists(std::filesystem::path(published_folder(path)) / "modules.json", error);
+  std::string remark = llama_at(path) == &kGranite
+                           ? "transformers has no classifier on a Granite: export --hf writes none"
+                           : "";
+  if (says_vectors || !has_published_tensors(path, {kBare})) return remark;
+  return remark + (remark.empty() ? "" : "; ") +
+         "has no head, so that it makes vectors of texts and writes none (for that, save it with its head)";
 }
 
 // The kind to export a model as, from what its layers have; `came_as`: the model_type that it came with.
@@ -306,6 +329,7 @@ const Published& llama_hugging_face() {
       .tokenizer = {},
       .is_at = is_llama,
       .read = read_llama,
+      .remark = remark_on_llama,
       .load = load_llama,
       .save = save_llama};
   return kPublished;
@@ -317,6 +341,7 @@ const Published& llama_sentences_hugging_face() {
                                         .tokenizer = {},
                                         .is_at = is_of_sentences,
                                         .read = read_llama_sentences,
+                                        .remark = remark_on_llama,
                                         .load = load_llama_sentences,
                                         .save = save_llama_sentences};
   return kPublished;

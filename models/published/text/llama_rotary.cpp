@@ -156,8 +156,11 @@ void read_rotary(const PublishedConfig& config, ModelConfig& model) {
   model.set("rope_factor", rope.positive("factor", 1));
   if (type == "linear") return;
   const bool is_yarn = type == "yarn";
-  model.set("rope_context",
-            rope.has(kOriginal) ? rope.size(kOriginal) : config.size("max_position_embeddings"));
+  // transformers 5 lets the outer key count before the inner one, but not where layers have bases of their
+  // own.
+  model.set("rope_context", config.has(kOriginal) && !model.flag("norms_around") ? config.size(kOriginal)
+                            : rope.has(kOriginal)                                ? rope.size(kOriginal)
+                                                  : config.size("max_position_embeddings"));
   model.set("rope_low", rope.positive(is_yarn ? "beta_slow" : "low_freq_factor", 1));
   model.set("rope_high", rope.positive(is_yarn ? "beta_fast" : "high_freq_factor", is_yarn ? 32 : 4));
   if (!is_yarn) return;

@@ -7,6 +7,7 @@
 
 #include "lpmm/base/error.h"
 #include "models/families.h"
+#include "models/published/folder.h"
 #include "models/published/published.h"
 
 namespace lpmm {
@@ -102,8 +103,7 @@ void save_marian(const WeightSource& weights, const ModelConfig& config, const s
   for (const auto& [name, ids] : weights.facts().tokens) {
     if (name == kPadToken && ids.size() == 1) pad = ids[0];
   }
-  save_published(weights, kLayout,
-                 {{"architectures", {"MarianMTModel"}},
+  Json written = {{"architectures", {"MarianMTModel"}},
                   {"model_type", kMarian},
                   {"encoder_layers", m.integer("layers")},
                   {"decoder_layers", m.integer("decoder_layers")},
@@ -126,9 +126,10 @@ void save_marian(const WeightSource& weights, const ModelConfig& config, const s
                   {"forced_eos_token_id", end},
                   {"decoder_start_token_id", start},
                   {"pad_token_id", pad},
-                  {"bad_words_ids", {{start}}},
-                  {"torch_dtype", "float32"}},
-                 folder, device);
+                  {"torch_dtype", "float32"}};
+  // So that padding is never told; a model that came from there says it, or does without.
+  if (kept_type(weights.facts()).empty()) written["bad_words_ids"] = {{start}};
+  save_published(weights, kLayout, std::move(written), folder, device);
 }
 
 }  // namespace

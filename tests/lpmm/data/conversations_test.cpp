@@ -255,6 +255,14 @@ TEST_F(ConversationsTest, ModelsBringTheirTemplates) {
   const chat::Template one = *template_in(folder_.path());
   EXPECT_EQ(one.render(Json::array(), nullptr).text, "<s>d");
   EXPECT_EQ(one.render(Json::array(), Json::array({Json::object()})).text, "t</s>");
+  EXPECT_EQ(other_templates(folder_.path()), "");
+  written("tokenizer_config.json", R"({"chat_template": [{"name": "rag", "template": "r"}]})");
+  EXPECT_NE(said([&] { template_in(folder_.path()); }).find("name \"default\", but \"rag\": write"),
+            std::string::npos);
+  written("tokenizer_config.json", "{}");
+  written("chat_template.json", "{}");
+  EXPECT_EQ(other_templates(folder_.path()), "chat_template.json");
+  written("tokenizer_config.json", R"({"bos_token": "<s>"})");
   written("chat_template.jinja", "own{{ bos_token }}");
   EXPECT_EQ(find_template("", folder_.path())->render(Json::array(), nullptr).text, "own<s>");
   EXPECT_FALSE(find_template("", ""));
