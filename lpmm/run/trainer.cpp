@@ -254,14 +254,14 @@ bool Run::step() {
   const bool measured = every > 0 && state_.step % every == 0;
   const StepOptions options{static_cast<std::uint32_t>(state_.step), rate, measured,
                             is_watched(config_, state_.step)};
-  const StepResult done = train_step(*program_, memory_, buffers_, *batches_, options,
-                                     {.before_update = [this] { agree_on_stop(); }});
+  StepCalls calls;
+  if (!ranks_.may_read()) calls.before_update = [this] { agree_on_stop(); };
+  const StepResult done = train_step(*program_, memory_, buffers_, *batches_, options, calls);
   const std::int64_t items = config_.train.batch * data_->labels();
   state_.train_seconds += done.seconds();
   state_.items += items;
   process_seconds_ += done.seconds();
   process_items_ += items;
-
   const std::string& failed = done.report.failed_tensor;
   if (!done.report.applied) {
     ++state_.skipped;

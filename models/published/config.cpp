@@ -38,10 +38,10 @@ void refuse_no_model(const std::string& path) {
   if (const fs::path inside = folder / "0_Transformer";
       !fs::exists(folder / kConfig, none) && fs::exists(inside / kConfig, none)) {
     throw RunError(
-        fmt::format("{}: has its model in {} inside, as sentence-transformers of old: move what lies there "
-                    "up into {}, and "
-                    "make the \"path\" of that module in modules.json empty",
-                    folder.string(), inside.filename().string(), folder.string()));
+        fmt::format("{0}: has its model in {1} inside, as sentence-transformers of old: move what lies there "
+                    "up into {0}, "
+                    "and make the \"path\" of that module in modules.json empty",
+                    folder.string(), inside.filename().string()));
   }
   if (!fs::exists(folder / "adapter_config.json", none) || fs::exists(folder / "model.safetensors", none) ||
       fs::exists(folder / "model.safetensors.index.json", none))

@@ -113,6 +113,13 @@ TEST_F(PublishedKeys, ALlamaWithoutHeadMakesVectors) {
   Imported(*family.published, config, folder);
 }
 
+// transformers has no place for a head on a Granite, which is said before anything is trained.
+TEST_F(PublishedKeys, AGranitesHeadIsSaidToStayHere) {
+  const std::string folder = changed("granite_tiny");
+  const Published& published = *published_family(folder).published;
+  EXPECT_NE(published.remark(folder, ModelConfig()).find("no classifier on a Granite"), std::string::npos);
+}
+
 TEST_F(PublishedKeys, WeightsUnderOtherNamesAreNamed) {
   const std::string folder = changed("llama_tiny");
   const auto renamed = [&](const std::string& from, const std::string& to) {

@@ -64,8 +64,11 @@ void answer_class(std::span<const float> told, const std::vector<std::string>& n
 
 // An empty line keeps its place among the answers.
 void answer_nothing(bool is_json, ordered_json& answers) {
-  if (is_json) answers.push_back(nullptr);
-  if (!is_json) fmt::print("-\n");
+  if (is_json) {
+    answers.push_back(nullptr);
+  } else {
+    fmt::print("-\n");
+  }
 }
 
 // All classes that are more probable than not.
@@ -122,9 +125,12 @@ int classify_sentences(const SentenceArguments& o) {
   for_each_line(o.file, false, [&](std::vector<SentenceExample> lines, bool are_pairs) {
     if (tells == Tells::kWords) return answer_words(model, std::move(lines), o.json, answers);
     std::vector<bool> is_read;
-    for (const SentenceExample& line : lines) is_read.push_back(model.reads(line));
-    std::erase_if(lines, [&](const SentenceExample& line) { return !model.reads(line); });
-    const std::vector<float> outputs = model.outputs(std::move(lines), are_pairs);
+    std::vector<SentenceExample> read;
+    for (SentenceExample& line : lines) {
+      is_read.push_back(model.reads(line));
+      if (is_read.back()) read.push_back(std::move(line));
+    }
+    const std::vector<float> outputs = model.outputs(std::move(read), are_pairs);
     std::size_t next = 0;
     for (const bool has_answer : is_read) {
       if (!has_answer) {

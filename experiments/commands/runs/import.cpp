@@ -224,11 +224,10 @@ void keep_files(const ImportArguments& o, const Published& published, const RunF
     tell(fmt::format("{}: not used: {}\n", o.name, unused));
   }
   if (const std::string templates = other_templates(published_folder(o.path)); !templates.empty()) {
-    tell(
-        fmt::format("{}: its chat templates have other names than chat_template.jinja: {}; where dialogues "
-                    "are meant, give a "
-                    ".jinja file by --template or data.template\n",
-                    o.name, printable(templates)));
+    tell(fmt::format(
+        "{}: its chat templates have other names than chat_template.jinja: {}; where dialogues are meant, "
+        "give a .jinja file by --template or data.template\n",
+        o.name, printable(templates)));
   }
   TextOptions& text = config.data.text;
   if (text.tokenizer == kGpt2Tokenizer && has_tokenizer(published.tokenizer, kept)) text.folder = kept;

@@ -14,7 +14,7 @@
 #include "lpmm/files/json.h"
 #include "lpmm/files/toml_table.h"
 #include "lpmm/run/beside/model_files.h"
-#include "lpmm/run/run_folder.h"
+#include "lpmm/run/setup.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;
@@ -167,11 +167,9 @@ PictureFrame read_frame(const std::string& folder) {
 }
 
 PictureFrame frame_of_run(const std::string& checkpoint) {
-  const RunFolder run(fs::absolute(checkpoint).lexically_normal().parent_path().parent_path().string());
-  std::error_code error;
-  const std::string path = fs::exists(run.config, error)
-                               ? TomlTable::load(run.config.string()).table("data").text("path").value_or("")
-                               : "";
+  const std::string config = config_of_run(checkpoint);
+  const std::string path =
+      config.empty() ? "" : TomlTable::load(config).table("data").text("path").value_or("");
   if (!path.empty() && is_image_file(path)) {
     const ImageFileFacts facts = read_image_facts(path);
     if (facts.height == facts.width) return facts.frame;

@@ -76,13 +76,16 @@ const Kind* llama_at(const std::string& path) {
   return at == std::end(kKinds) ? nullptr : *at;
 }
 
-// Returns true if it has a head for classes, or no head at all, or files that say how the vector of a text is
-// made.
-bool is_of_sentences(const std::string& path) {
+// Returns true if its files say how the vector of a text is made.
+bool says_vectors(const std::string& path) {
   std::error_code error;
-  return llama_at(path) != nullptr &&
-         (std::filesystem::exists(std::filesystem::path(published_folder(path)) / "modules.json", error) ||
-          has_published_tensors(path, {"score.weight"}) || has_published_tensors(path, {kBare}));
+  return std::filesystem::exists(std::filesystem::path(published_folder(path)) / "modules.json", error);
+}
+
+// Returns true if it makes vectors of texts, has a head for classes, or none at all.
+bool is_of_sentences(const std::string& path) {
+  return llama_at(path) != nullptr && (says_vectors(path) || has_published_tensors(path, {"score.weight"}) ||
+                                       has_published_tensors(path, {kBare}));
 }
 bool is_llama(const std::string& path) {
   return llama_at(path) != nullptr && !is_of_sentences(path);
@@ -210,13 +213,10 @@ void load_llama(const std::string& path, ModelMemory& memory) {
 }
 
 std::string remark_on_llama(const std::string& path, const ModelConfig&) {
-  std::error_code error;
-  const bool says_vectors =
-      std::filesystem::exists(std::filesystem::path(published_folder(path)) / "modules.json", error);
   std::string remark = llama_at(path) == &kGranite
                            ? "transformers has no classifier on a Granite: export --hf writes none"
                            : "";
-  if (says_vectors || !has_published_tensors(path, {kBare})) return remark;
+  if (says_vectors(path) || !has_published_tensors(path, {kBare})) return remark;
   return remark + (remark.empty() ? "" : "; ") +
          "has no head, so that it makes vectors of texts and writes none (for that, save it with its head)";
 }

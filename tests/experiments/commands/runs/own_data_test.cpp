@@ -27,9 +27,9 @@ class OwnData : public ProgramTest {
 };
 
 TEST_F(OwnData, ATableTrainsAnImportedModelInThreeCommands) {
-  std::string lines = "id,text,mood\n";
+  std::string lines = "id,text,mood,\n";
   for (int i = 0; i < 40; ++i)
-    lines += fmt::format("{},\"a {}, at last\",{}\n", i, i % 2 ? "cat" : "dog", i % 2 ? "up" : "down");
+    lines += fmt::format("{},\"a {}, at last\",{},\n", i, i % 2 ? "cat" : "dog", i % 2 ? "up" : "down");
   write("mine.csv", lines);
   ASSERT_EQ(lpmm({"import", kGolden + std::string("roberta_tiny"), "--out", "base"}).code, 0);
   const std::vector<std::string> train = {
@@ -41,7 +41,7 @@ TEST_F(OwnData, ATableTrainsAnImportedModelInThreeCommands) {
   EXPECT_NE(plan.out.find("lpmm-compact"), std::string::npos) << plan.out;
   const Outcome trained = lpmm(train);
   expect_said(trained, "no CONFIG: the recipe tune_sentences");
-  expect_said(trained, "mine.csv: reads text, tells mood; not used: id");
+  expect_said(trained, "mine.csv: reads text, tells mood; not used: id, a column without a name");
   expect_said(trained, "4 of 40 rows, drawn, are kept for tests");
   for (const char* line : {"rule = \"adamw\"", "decay_vectors = false", "kind = \"linear\"", "dropout = 0.1",
                            "layers = 2", "length = 24", "columns = \"text,mood\""}) {
