@@ -183,21 +183,22 @@ void forget_other_classes(Json& original, const Json& written) {
   }
 }
 
-// Names the type of the weights in the kept config.json; a sentence where that named another.
+// Names the type of the weights in the kept config.json, and keeps those of tensors of another; a sentence
+// where config.json named another.
 std::string keep_type(const std::string& path, const std::string& to) {
   std::map<std::string, std::uint64_t> bytes;
+  std::map<std::string, std::string> types;
   const PublishedTensors tensors(path);
   for (const PublishedTensors::Place& place : tensors.all()) {
     // Running statistics are fp32 in every export.
-    if (place.entry->name.find(".running_") == std::string::npos)
-      bytes[place.entry->dtype] += place.entry->bytes;
+    if (place.entry->name.find(".running_") != std::string::npos) continue;
+    bytes[place.entry->dtype] += place.entry->bytes;
+    if (find_type(place.entry->dtype) != nullptr) types[place.entry->name] = place.entry->dtype;
   }
   const StoredType* most = &full_type();
   std::uint64_t largest = 0;
-  std::vector<std::string_view> types;
   for (const auto& [dtype, size] : bytes) {
     const StoredType* type = find_type(dtype);
-    if (type != nullptr) types.push_back(type->theirs);
     if (size > largest && type != nullptr) most = type;
     largest = std::max(largest, size);
   }
@@ -218,9 +219,9 @@ std::string keep_type(const std::string& path, const std::string& to) {
   const bool is_changed = !is_named || !sentence.empty();
   if (!is_named) config["torch_dtype"] = most->theirs;
   if (is_changed) write_text(file.string(), config.dump(2) + "\n");
-  if (types.size() < 2) return sentence;
-  return fmt::format("its weights are of several types ({}): an export without --type is {} throughout",
-                     fmt::join(types, ", "), most->theirs);
+  std::erase_if(types, [&](const auto& item) { return item.second == most->stored; });
+  if (!types.empty()) keep_types(types, to);
+  return sentence;
 }
 
 std::string type_of(const Json& config, std::string_view otherwise) {
@@ -339,7 +340,7 @@ Json with_kept_keys(const PublishedFacts& facts, const Publisher& publisher, std
   put_back(original, written);
   if (written.erase("torch_dtype") > 0) {  // since transformers 5 without torch
     const bool is_new = original.contains("dtype") && !original.contains("torch_dtype");
-    written[is_new ? "dtype" : "torch_dtype"] = exported_type(facts).theirs;
+    written[is_new ? "dtype" : "torch_dtype"] = ExportedTypes(facts).most().theirs;
   }
   return merged(publisher, type_of(original, type), original, written, "");
 }

@@ -215,35 +215,35 @@ std::vector<SafetensorsSource> counts_of(const std::vector<TensorInfo>& tensors,
 }
 
 SafetensorsSource source_of(const WeightSource& weights, const TensorInfo& t, std::size_t tensor,
-                            std::size_t part, const PublishedLayout& layout, const StoredType& asked,
+                            std::size_t part, const PublishedLayout& layout, const ExportedTypes& types,
                             Device& device) {
-  const StoredType& type = t.name.find(kStatistics) == std::string::npos ? asked : full_type();
+  const std::string theirs = theirs_of(layout, t.name, part);
+  const StoredType& type = t.name.find(kStatistics) == std::string::npos ? types.of(theirs) : full_type();
   const bool turn = is_transposed(layout, t);
   const std::size_t parts = parts_of(layout, t.name).size();
   const std::int64_t elements = t.elements() / static_cast<std::int64_t>(parts),
                      begin = static_cast<std::int64_t>(part) * elements;
-  return {
-      theirs_of(layout, t.name, part), std::string(type.stored), part_shape(their_shape(layout, t), parts),
-      [&weights, &device, t, tensor, turn, begin, elements, &type](const auto& as_stored) {
-        const auto sink = narrowed(as_stored, type, t.name);
-        std::vector<float> all, turned;
-        weights.read(tensor, device, [&](std::int64_t first, std::span<const float> values) {
-          if (turn) {
-            all.insert(all.end(), values.begin(), values.end());
-            return;
-          }
-          const std::int64_t from = std::clamp<std::int64_t>(begin - first, 0, std::ssize(values)),
-                             to =
-                                 std::clamp<std::int64_t>(begin + elements - first, from, std::ssize(values));
-          if (from < to) {
-            sink(std::as_bytes(
-                values.subspan(static_cast<std::size_t>(from), static_cast<std::size_t>(to - from))));
-          }
-        });
-        if (!turn) return;
-        transpose(t.shape[0], t.shape[1], all, turned);
-        sink(std::as_bytes(std::span(std::as_const(turned))));
-      }};
+  return {theirs, std::string(type.stored), part_shape(their_shape(layout, t), parts),
+          [&weights, &device, t, tensor, turn, begin, elements, &type](const auto& as_stored) {
+            const auto sink = narrowed(as_stored, type, t.name);
+            std::vector<float> all, turned;
+            weights.read(tensor, device, [&](std::int64_t first, std::span<const float> values) {
+              if (turn) {
+                all.insert(all.end(), values.begin(), values.end());
+                return;
+              }
+              const std::int64_t from = std::clamp<std::int64_t>(begin - first, 0, std::ssize(values)),
+                                 to = std::clamp<std::int64_t>(begin + elements - first, from,
+                                                               std::ssize(values));
+              if (from < to) {
+                sink(std::as_bytes(
+                    values.subspan(static_cast<std::size_t>(from), static_cast<std::size_t>(to - from))));
+              }
+            });
+            if (!turn) return;
+            transpose(t.shape[0], t.shape[1], all, turned);
+            sink(std::as_bytes(std::span(std::as_const(turned))));
+          }};
 }
 
 }  // namespace
@@ -407,7 +407,7 @@ void save_published(const WeightSource& weights, const PublishedLayout& layout, 
                     const std::string& folder, Device& device, std::int64_t shard_bytes) {
   const PublishedFacts facts = weights.facts();
   const Publisher& publisher = publisher_of(layout.by);
-  const StoredType& type = exported_type(facts);
+  const ExportedTypes types(facts);
   const bool embeds = !config.contains("num_labels") || !is_there(fs::path(facts.files) / "modules.json");
   add_tokens(facts, config);
   config = with_kept_keys(facts, publisher, layout.type, std::move(config));
@@ -415,13 +415,13 @@ void save_published(const WeightSource& weights, const PublishedLayout& layout, 
   std::int64_t bytes = 0, all = 0;
   const std::vector<TensorInfo> tensors = weights.infos();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const std::int64_t more = type.bytes * tensors[i].elements();
+    const std::int64_t more = types.of(theirs_of(layout, tensors[i].name, 0)).bytes * tensors[i].elements();
     if (bytes > 0 && bytes + more > shard_bytes) {
       shards.emplace_back();
       bytes = 0;
     }
     for (std::size_t k = 0; k < parts_of(layout, tensors[i].name).size(); ++k)
-      shards.back().push_back(source_of(weights, tensors[i], i, k, layout, type, device));
+      shards.back().push_back(source_of(weights, tensors[i], i, k, layout, types, device));
     bytes += more;
     all += more;
   }

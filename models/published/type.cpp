@@ -15,7 +15,11 @@
 #include "models/published/config.h"
 
 namespace lpmm {
+namespace fs = std::filesystem;
 namespace {
+
+constexpr const char* kTypes = "weight_types.json";
+constexpr std::uint64_t kLongest = 64 << 20;
 
 constexpr StoredType kStoredTypes[] = {
     {"fp32", "F32", "float32", 4}, {"bf16", "BF16", "bfloat16", 2}, {"fp16", "F16", "float16", 2}};
@@ -35,16 +39,31 @@ const StoredType* find_type(std::string_view name) {
   return row == std::end(kStoredTypes) ? nullptr : &*row;
 }
 
-const StoredType& exported_type(const PublishedFacts& facts) {
+ExportedTypes::ExportedTypes(const PublishedFacts& facts) {
   std::string asked = facts.type;
-  const std::string beside = (std::filesystem::path(facts.files) / "config.json").string();
+  const fs::path kept = facts.files;
   std::error_code error;
-  if (asked.empty() && !facts.files.empty() && std::filesystem::exists(beside, error)) {
-    const PublishedConfig said(beside);
+  if (asked.empty() && !kept.empty() && fs::exists(kept / "config.json", error)) {
+    const PublishedConfig said((kept / "config.json").string());
     asked = said.text(said.has("dtype") ? "dtype" : "torch_dtype");
+    if (fs::exists(kept / kTypes, error)) {
+      const Json types = read_json((kept / kTypes).string(), kLongest);
+      for (const auto& [name, type] : types.items())
+        others_[name] = type.is_string() ? type.get<std::string>() : "";
+    }
   }
   const StoredType* found = find_type(asked);
-  return found == nullptr ? full_type() : *found;
+  most_ = found == nullptr ? &full_type() : found;
+}
+
+const StoredType& ExportedTypes::of(const std::string& name) const {
+  const auto at = others_.find(name);
+  const StoredType* found = at == others_.end() ? most_ : find_type(at->second);
+  return found == nullptr ? *most_ : *found;
+}
+
+void keep_types(const std::map<std::string, std::string>& others, const std::string& to) {
+  write_text((fs::path(to) / kTypes).string(), Json(others).dump(2) + "\n");
 }
 
 SafetensorsSource::Sink narrowed(const SafetensorsSource::Sink& sink, const StoredType& type,

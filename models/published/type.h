@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -18,8 +19,22 @@ struct StoredType {
 const StoredType& full_type();  // fp32
 // Finds a type by any of its names, or PyTorch's ("torch.float16"); null: none of these.
 const StoredType* find_type(std::string_view name);
-// The type that is asked for, else the one that the published config.json says, else fp32.
-const StoredType& exported_type(const PublishedFacts& facts);
+// The types of exported weights: the one that is asked for; else each tensor's own where the published ones
+// were of several, and for others the one that the kept config.json says, else fp32.
+class ExportedTypes {
+ public:
+  // Throws RunError for a kept file that cannot be read.
+  explicit ExportedTypes(const PublishedFacts& facts);
+  const StoredType& most() const { return *most_; }
+  // `name` is the publisher's.
+  const StoredType& of(const std::string& name) const;
+
+ private:
+  const StoredType* most_;
+  std::map<std::string, std::string> others_;
+};
+// Keeps the names of types of tensors for ExportedTypes in the folder `to`.
+void keep_types(const std::map<std::string, std::string>& others, const std::string& to);
 // Takes fp32 values of the tensor `name`, and gives them on in that type. Throws RunError for a value that is
 // too large for fp16.
 SafetensorsSource::Sink narrowed(const SafetensorsSource::Sink& sink, const StoredType& type,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "lpmm/files/safetensors.h"
@@ -92,16 +93,32 @@ TEST_F(KeptKeys, AMarianHasNoBadWordsThatItCameWithout) {
   EXPECT_FALSE(exported().second.contains("bad_words_ids"));
 }
 
-TEST_F(KeptKeys, SeveralTypesAndOldShardsAreNamed) {
+TEST_F(KeptKeys, TensorsOfSeveralTypesKeepTheirOwn) {
   published("llama_tiny", json::object(), {}, "norm");
+  imported();
+  const auto types = [&](const std::string& folder) {
+    std::map<std::string, std::string> out;
+    const SafetensorsFile file(path(folder) + "/model.safetensors");
+    for (const SafetensorsEntry& entry : file.entries()) out[entry.name] = entry.dtype;
+    return out;
+  };
+  exported();
+  EXPECT_EQ(types("hf"), types("pub"));
+  EXPECT_EQ(types("hf").at("model.norm.weight"), "F16");
+  EXPECT_FALSE(fs::exists(path("hf/weight_types.json")));
+  EXPECT_EQ(run_lpmm({"export", path("run"), "--hf", "--type", "bf16", "--out", path("narrow")}).code, 0);
+  for (const auto& [name, type] : types("narrow")) EXPECT_EQ(type, "BF16") << name;
+}
+
+TEST_F(KeptKeys, OldShardsAreNamed) {
+  published("llama_tiny");
   write("pub/model-00001-of-00002.safetensors", "");
   write("pub/model.safetensors.index.json", "{}");
   write("pub/tokenizer_config.json", R"({"truncation_side": "left"})");
   write("pub/chat_template.json", R"({"chat_template": ""})");
   const std::string said = imported();
   for (const char* part :
-       {"several types (float16, float32): an export without --type is float32 throughout",
-        "not used: model-00001-of-00002.safetensors, model.safetensors.index.json, tokenizer_config.json: "
+       {"not used: model-00001-of-00002.safetensors, model.safetensors.index.json, tokenizer_config.json: "
         "truncation_side\n",
         "its chat templates have other names than chat_template.jinja: chat_template.json"}) {
     EXPECT_NE(said.find(part), std::string::npos) << said;
