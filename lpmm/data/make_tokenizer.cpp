@@ -55,8 +55,9 @@ std::unique_ptr<Tokenizer> make_tokenizer(const Json& description, const std::st
   };
   auto tokenizer = kind == kGpt2Tokenizer ? load_gpt2_tokenizer(files) : tokenizer_of();
   const std::string found = member(tokenizer->describe(), "checksum");
-  if (kind == kSentencePiece && found != expected) {
-    auto old = load_tokenizer(files, true);
+  for (const SentencePieceAge age : {SentencePieceAge::kAsked, SentencePieceAge::kSpaced}) {
+    if (kind != kSentencePiece || found == expected) break;
+    auto old = load_tokenizer(files, age);
     if (member(old->describe(), "checksum") == expected) return old;
   }
   if (found != expected) {

@@ -97,11 +97,14 @@ std::unique_ptr<Tokenizer> make_word_tokenizer(std::string_view listed);
 // GPT-2's, or one like it, from `folder`/encoder.json and `folder`/vocab.bpe as OpenAI wrote them, or under
 // Hugging Face's names. Throws RunError naming the file and what is wrong with it.
 std::unique_ptr<Tokenizer> load_gpt2_tokenizer(const std::string& folder);
+// How runs of a version read a SentencePiece model. kSpaced: its texts, and what follows added tokens, begin
+// with a space, whatever the files beside say. kAsked: as these say. kControls: <s> in a text is that token.
+enum class SentencePieceAge { kSpaced, kAsked, kControls };
 // Loads a tokenizer.json, BERT's vocab.txt, a vocab.json with its merges.txt or a SentencePiece model, or a
 // folder that holds one of them or Marian's files. Throws RunError naming the file and the part of it that is
-// wrong or not supported. `of_old`: a SentencePiece model's texts and what follows added tokens begin with a
-// space, whatever the files beside say, as in runs from before they were asked.
-std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path, bool of_old = false);
+// wrong or not supported.
+std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path,
+                                          SentencePieceAge age = SentencePieceAge::kControls);
 // Returns true if GPT-2's files in a folder, with Hugging Face's names, are read as OpenAI's: nothing there
 // adds a token but <|endoftext|>.
 bool is_plain_gpt2(const std::string& folder);

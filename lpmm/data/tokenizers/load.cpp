@@ -303,17 +303,18 @@ std::unique_ptr<PipelineTokenizer> load_pipeline_tokenizer(const std::string& pa
   return std::make_unique<PipelineTokenizer>(std::move(parts));
 }
 
-std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path, bool of_old) {
+std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path, SentencePieceAge age) {
   const std::string file = tokenizer_file(path);
   std::error_code error;
   if (fs::is_directory(file, error)) return load_marian_tokenizer(file);
   const bool is_pipeline = file.ends_with(".json") || file.ends_with(".txt") || is_fairseq(file);
   if (is_pipeline) return load_pipeline_tokenizer(file);
   const TokensBeside beside(file);
-  const bool is_spaced = of_old || beside.settings().flag("add_prefix_space", true),
+  const bool of_old = age == SentencePieceAge::kSpaced,
+             is_spaced = of_old || beside.settings().flag("add_prefix_space", true),
              is_first = is_spaced && !of_old && !beside.settings().flag("legacy", true);
   return with_added_tokens(load_sentence_piece(file, is_spaced),
-                           is_first ? load_sentence_piece(file, false) : nullptr, file);
+                           is_first ? load_sentence_piece(file, false) : nullptr, file, age);
 }
 
 }  // namespace lpmm

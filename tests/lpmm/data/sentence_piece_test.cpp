@@ -179,8 +179,37 @@ TEST(SentencePiece, SpacesAreThoseOfTheFileBeside) {
   EXPECT_NE(ids(never, "fox"), ids(old, "fox"));
   for (const auto* tokenizer : {&old, &first, &never})
     EXPECT_EQ((*tokenizer)->decode(ids(*tokenizer, "the fox")), "the fox");
-  EXPECT_EQ(make_tokenizer(old->describe(), scratch.path())->encode("fox"), ids(old, "fox"));
+  const auto before = load_tokenizer(scratch.path(), SentencePieceAge::kSpaced)->describe();
+  EXPECT_EQ(make_tokenizer(before, scratch.path())->encode("fox"), ids(old, "fox"));
   EXPECT_EQ(make_tokenizer(never->describe(), scratch.path())->encode("fox"), ids(never, "fox"));
+}
+
+// As in transformers, a model's controls are tokens in texts where there are settings beside it. Runs from
+// before go on with them as texts.
+TEST(SentencePiece, ControlsAreTokensWhereSettingsAreBeside) {
+  if (!missing_library().empty()) GTEST_SKIP() << missing_library();
+  const Scratch scratch;
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += "the quick brown fox jumps over the lazy dog <s>\n";
+  write_text(scratch / "text", text);
+  write_text(scratch / "tokenizer.model", train_sentence_piece({"bpe", 50}, {scratch / "text"}));
+  const auto alone = load_tokenizer(scratch.path());
+  write_text(scratch / "tokenizer_config.json",
+             R"({"add_prefix_space": false, "pad_token": "<p>", "unk_token": "<unk>"})");
+  const auto beside = load_tokenizer(scratch.path());
+  const auto part = [&](const char* of) {
+    return load_tokenizer(scratch.path(), SentencePieceAge::kSpaced)->encode(of);
+  };
+  EXPECT_EQ(alone->encode("a <s>fox</s>"), part("a <s>fox</s>"));
+  const std::vector<std::int32_t> ids = beside->encode("<s>the</s><unk><p>");
+  EXPECT_EQ(ids.front(), 1);
+  EXPECT_EQ(std::vector(ids.end() - 3, ids.end()), (std::vector<std::int32_t>{2, 0, 50}));
+  EXPECT_LT(ids.size(), 8U);
+  for (const auto age : {SentencePieceAge::kSpaced, SentencePieceAge::kAsked, SentencePieceAge::kControls}) {
+    const auto then = load_tokenizer(scratch.path(), age);
+    const auto now = make_tokenizer(then->describe(), scratch.path());
+    EXPECT_EQ(now->encode("<s>the"), then->encode("<s>the"));
+  }
 }
 
 TEST(SentencePiece, TrainsTheSameModelAgain) {

@@ -8,6 +8,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/data/tokenizers/beside.h"
 #include "lpmm/data/tokenizers/cuts.h"
+#include "lpmm/data/tokenizers/sentence_piece/message.h"
 #include "lpmm/data/utf8.h"
 #include "lpmm/files/files.h"
 
@@ -22,6 +23,26 @@ std::vector<std::string> all_tokens(const Tokenizer& inner, const std::vector<Ad
   }
   for (const AddedToken& token : added) tokens.push_back(token.text);
   return tokens;
+}
+
+// The ids of a model's pieces. Appends its controls, and what it takes for unknown.
+TokenIds read_ids(const std::string& path, std::vector<AddedToken>& controls) {
+  constexpr std::uint64_t kMost = 64 << 20;
+  constexpr std::uint32_t kPieces = 1, kText = 1, kType = 3, kUnknown = 2, kControl = 3;
+  const std::string model = read_text(path, kMost);
+  std::vector<std::string_view> pieces;
+  find_fields(model, kPieces, FieldKind::kBytes, pieces);
+  TokenIds ids;
+  for (const std::string_view piece : pieces) {
+    std::vector<std::string_view> texts;
+    find_fields(piece, kText, FieldKind::kBytes, texts);
+    const std::string text(texts.empty() ? "" : texts.back());
+    const auto id = static_cast<std::int32_t>(ids.size());
+    const auto type = find_number(piece, kType);
+    if (type == kUnknown || type == kControl) controls.push_back({.id = id, .text = text, .special = true});
+    ids.emplace(text, id);
+  }
+  return ids;
 }
 
 class WithAdded : public Tokenizer {
@@ -83,15 +104,24 @@ class WithAdded : public Tokenizer {
 }  // namespace
 
 std::unique_ptr<Tokenizer> with_added_tokens(std::unique_ptr<Tokenizer> inner,
-                                             std::unique_ptr<Tokenizer> behind, const std::string& path) {
+                                             std::unique_ptr<Tokenizer> behind, const std::string& path,
+                                             SentencePieceAge age) {
   const auto own = static_cast<std::int32_t>(inner->vocabulary());
-  std::vector<AddedToken> all = TokensBeside(path).added(), added;
+  const TokensBeside beside(path);
+  std::string said = behind == nullptr ? "" : " first";
+  std::vector<AddedToken> all, added;
+  if (age < SentencePieceAge::kControls) {
+    all = beside.added();
+  } else if (!beside.settings().json().empty()) {
+    const TokenIds ids = read_ids(path, all);
+    said += " controls " + beside.complete(ids, all);
+  }
   for (AddedToken& token : all) {
     token.normalized = false;
     if (token.id >= own) added.push_back(token);
   }
-  if (added.empty()) return inner;
-  std::string said = behind == nullptr ? "" : " first";
+  if (added.empty() && (age < SentencePieceAge::kControls || all.empty())) return inner;
+  std::ranges::sort(added, {}, &AddedToken::id);
   for (std::size_t i = 0; i < added.size(); ++i) {
     if (added[i].id != own + static_cast<std::int32_t>(i)) {
       throw RunError(fmt::format("{}: the added token {} has the id {}, expected {}", path,

@@ -1,4 +1,4 @@
-// A tokenizer with tokens added beside its file, as added_tokens.json or tokenizer_config.json list them.
+// A tokenizer whose special and added tokens are found in texts, as the files beside it say.
 #pragma once
 
 #include <memory>
@@ -8,10 +8,13 @@
 
 namespace lpmm {
 
-// The tokenizer of a file as it is, or where the files beside add tokens behind its own, one that takes these
-// and special ones out of a text first. `behind`, where it is not null, reads what follows such a token.
-// Throws RunError where ids are not those that follow its own.
+// The tokenizer of a file as it is, or where there are settings beside it, one that takes added tokens,
+// special ones and the model's controls (<s>, </s>, <unk>) out of a text first, as transformers does.
+// `behind`, where it is not null, reads what follows such a token. Before kControls, special ones and
+// controls were found only where tokens were added. Throws RunError where ids of added ones are not those
+// that follow its own.
 std::unique_ptr<Tokenizer> with_added_tokens(std::unique_ptr<Tokenizer> inner,
-                                             std::unique_ptr<Tokenizer> behind, const std::string& path);
+                                             std::unique_ptr<Tokenizer> behind, const std::string& path,
+                                             SentencePieceAge age);
 
 }  // namespace lpmm
