@@ -140,11 +140,11 @@ def test_level_3_computes_where_the_codes_are(calls):
     for layer in (1, 2):
         weight, like = model[layer].weight, {"dtype": torch.bfloat16, "device": "cuda"}
         x = torch.ones(40, weight.shape[1], **like)
-        y = real(lpmm.parameters._linear, x, weight.anchor, weight.number, False)
-        made.extend(real(lpmm.parameters._linear_backward, torch.ones_like(y), x, weight.number, False, True))
+        y = real(lpmm.parameters._linear, x, weight.key, weight.anchor, weight.shape[0], False)
+        made.extend(real(lpmm.parameters._linear_backward, torch.ones_like(y), x, weight.key, False, True, True))
         model[layer].bias.grad.add_(torch.ones_like(model[layer].bias))
-    x = real(lpmm.parameters._embedding, ids, model[0].weight.anchor, model[0].weight.number, -1)
-    real(lpmm.parameters._embedding_backward, torch.ones_like(x), ids, model[0].weight.number, 3)
+    x = real(lpmm.parameters._embedding, ids, model[0].weight.key, model[0].weight.anchor, model[0].weight.shape[1], -1)
+    real(lpmm.parameters._embedding_backward, torch.ones_like(x), ids, model[0].weight.key, 3)
     assert all(y.device.type == "cuda" for y in made if torch.is_tensor(y))
     optimizer.step()
     assert calls[-1] == ("update", 5)
@@ -175,7 +175,7 @@ def test_tensors_of_two_places_are_refused(calls):
     lpmm.pack(model, lpmm.AdamW(model.parameters()))
     weight = model[0].weight
     with pytest.raises(RuntimeError, match="ids lie on cpu"):
-        lpmm.parameters._embedding._init_fn(IDS, weight.anchor, weight.number, -1)
+        lpmm.parameters._embedding._init_fn(IDS, weight.key, weight.anchor, weight.shape[1], -1)
 
 
 def test_a_graph_that_is_captured_is_refused(calls, monkeypatch):

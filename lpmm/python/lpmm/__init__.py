@@ -31,6 +31,7 @@ def __getattr__(name):
 
 
 _HOST = -1, 0  # where the arrays lie
+_ARE_STORED = "names, preset and kind must be texts, specs a dict of texts, min_elements a whole number"
 _threads = None  # of the kernels; None: as many as torch has, or else all processors
 
 
@@ -51,8 +52,17 @@ def _array(x, dtype, what):
     return numpy.ascontiguousarray(x)
 
 
+def _typed(what, function, *args):
+    """What function(*args) returns; `what` is the error where arguments are of other types than it takes."""
+    try:
+        return function(*args)
+    except TypeError:
+        raise TypeError(what) from None
+
+
 def _sizes(spec, shape):
-    of = _lpmm.Plan(spec, list(shape))
+    what = f"spec is {spec!r} and shape {shape!r}, but they must be a text and a sequence of whole numbers"
+    of = _typed(what, lambda: _lpmm.Plan(spec, list(shape)))
     _, _, code_bytes, steps, bits = of.rows()[0]
     return of, code_bytes, steps * bits // 8
 
@@ -67,7 +77,8 @@ def quantize(x, spec, *, seed=0, tensor=0, step=0):
     x = _array(x, numpy.float32, "x")
     of, *sizes = _sizes(spec, x.shape)
     codes, steps = (numpy.zeros(n, numpy.uint8) for n in sizes)
-    if not _lpmm.encode(_HOST, of, 0, codes.ctypes.data, steps.ctypes.data, x.ctypes.data, False, seed, tensor, step):
+    what = f"seed, tensor and step are {seed!r}, {tensor!r} and {step!r}, but must be whole numbers of 64, 32 and 32 bits"
+    if not _typed(what, _lpmm.encode, _HOST, of, 0, codes.ctypes.data, steps.ctypes.data, x.ctypes.data, False, seed, tensor, step):
         raise ValueError("a value is NaN, infinite, or above 2^120, or has a sign that the format lacks")
     return codes, steps
 
@@ -100,7 +111,8 @@ def plan(shapes, preset="lpmm-min", rule="adamw", *, specs=None, min_elements=0)
     out, elements = {}, 0
     config = _lpmm.config(rule, 0.001, 0.0, {})
     for name, shape in shapes.items():
-        of = _lpmm.Plan(name, list(shape), "hidden", config, preset, specs or {}, min_elements)
+        what = f"{name!r} of shape {shape!r}: {_ARE_STORED}, and a shape a sequence of whole numbers"
+        of = _typed(what, lambda: _lpmm.Plan(name, list(shape), "hidden", config, preset, specs or {}, min_elements))
         elements += of.elements
         for role, _, code_bytes, steps, bits in of.rows().values():
             out[role] = out.get(role, 0) + code_bytes + steps * bits // 8

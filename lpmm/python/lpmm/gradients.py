@@ -93,6 +93,7 @@ def check_alone(parameters=()):
 
 def readable(x):
     """x where it lies, if kernels can read it there; else a copy in a type and order that they can."""
+    x = x.dequantize() if isinstance(x, PackedGradient) else x  # another optimizer's
     return (x if x.dtype in TYPES else x.float()).contiguous()
 
 
@@ -107,6 +108,8 @@ def _zeros(count, dtype, device):
 class Memory:
     """Codes and steps of one role of one tensor."""
 
+    copies = 0  # of values that were rounded into it, which key their noise: an average would else be rounded the same way each time
+
     def __init__(self, row, device):
         _, self.spec, code_bytes, steps, bits = row
         self.codes = _zeros(code_bytes, torch.uint8, device)
@@ -119,6 +122,11 @@ class Memory:
     @property
     def nbytes(self):
         return self.codes.nbytes + self.steps.nbytes
+
+
+_READ_ONLY = ("{} would change a gradient that is a packed sum: after fold_gradients() it can be added to, multiplied by a number and "
+              "emptied, and several processes cannot average it (torch's optimizers and DistributedDataParallel take it before it is "
+              "folded; leave fold_gradients() out)")
 
 
 class PackedGradient(torch.Tensor):
@@ -160,6 +168,9 @@ class PackedGradient(torch.Tensor):
             self.zero_()
         check_alone()
         check_type(g, "a gradient")
+        if g.shape[1:] != self.shape[1:] or first + g.numel() > self.plan.elements:
+            raise RuntimeError(f"a gradient has shape {tuple(g.shape)}, and its sum {tuple(self.shape)}: shapes stay as they were when the "
+                               "optimizer was made; make a new one")
         if g.device != self.device:
             raise RuntimeError(f"a gradient lies on {g.device}, and its sum on {self.device}")
         g = readable(g)
@@ -185,7 +196,7 @@ class PackedGradient(torch.Tensor):
         return (ACCUMULATOR, *self.memory.addresses, PLANNED)
 
     def dequantize(self):
-        out = torch.empty(self.shape, device=self.device)
+        out = torch.empty(self.shape, dtype=torch.float32, device=self.device)
         if not self.is_finite:
             return out.fill_(math.nan)
         _lpmm.decode(where(out), self.plan, ACCUMULATOR, *self.memory.addresses, 0, self.plan.elements, out.data_ptr(), False)
@@ -193,6 +204,23 @@ class PackedGradient(torch.Tensor):
 
     def __repr__(self):
         return f"PackedGradient(shape={tuple(self.shape)}, spec='{self.memory.spec}', folds={self.folds})"
+
+    @property
+    def data(self):
+        return self
+
+    @data.setter
+    def data(self, values):
+        if values.dtype == self.dtype:
+            self.zero_().fold(values)
+        else:  # of module.half()
+            torch.Tensor.data.__set__(self, values)
+
+    def __setitem__(self, key, values):
+        raise RuntimeError(_READ_ONLY.format("g[...] = x"))
+
+    def share_memory_(self):
+        raise RuntimeError("a packed gradient is not shared between processes; call share_memory() before fold_gradients()")
 
     def __deepcopy__(self, memo):
         raise RuntimeError("a packed gradient is not copied; call zero_grad(), or step(), before copying what has it")
@@ -205,13 +233,12 @@ class PackedGradient(torch.Tensor):
         kwargs = kwargs or {}
         name = func.overloadpacket.__name__
         special = cls._special.get(name)
+        if name == "add" and torch._C._current_graph_task_id() < 0:
+            special = None  # autograd alone means its sum to take it
         if special is not None and (isinstance(args[0], cls) or isinstance(args[0], (list, tuple))):
             return special(func, *args, **kwargs)
         if func._schema.is_mutable:
-            raise RuntimeError(
-                f"{name} would change a gradient that is a packed sum: after fold_gradients() it can be added to, multiplied by "
-                "a number and emptied, and several processes cannot average it (torch's optimizers and "
-                "DistributedDataParallel take it before it is folded; leave fold_gradients() out)")
+            raise RuntimeError(_READ_ONLY.format(name))
         plain = torch.utils._pytree.tree_map(lambda x: x.dequantize() if isinstance(x, cls) else x, (args, kwargs))
         return func(*plain[0], **plain[1])
 
@@ -229,6 +256,10 @@ class PackedGradient(torch.Tensor):
     def _divide(func, self, factor):
         self.scale_by(1 / _number(factor))
         return self
+
+    def _multiply_each(func, grads, factor):
+        for g, by in zip(grads, factor if isinstance(factor, (list, tuple)) else [factor] * len(grads)):
+            g.mul_(by)
 
     def _norm(func, self, ord=2, dim=None, keepdim=False, dtype=None):
         if ord == 2 and dim is None and not keepdim:
@@ -248,8 +279,20 @@ class PackedGradient(torch.Tensor):
     _special = {
         "add": _add, "add_": _add, "mul_": _multiply, "div_": _divide, "linalg_vector_norm": _norm,
         "zero_": lambda func, self: PackedGradient.zero_(self), "detach": lambda func, self: self,
-        "_amp_foreach_non_finite_check_and_unscale_": _unscale,
+        "_amp_foreach_non_finite_check_and_unscale_": _unscale, "_foreach_mul_": _multiply_each,
     }
+
+
+def decoded(name):
+    """A method that reads values: what it returns cannot be written to, as that would change a copy only."""
+    def read(self, *args, **kwargs):
+        with torch.inference_mode():
+            return getattr(self.dequantize(), name)(*args, **kwargs)
+    return read
+
+
+for _name in ("__getitem__", "view", "reshape", "flatten", "numpy", "tolist", "__array__", "__dlpack__"):
+    setattr(PackedGradient, _name, decoded(_name))
 
 
 class AppliedGradient(PackedGradient):

@@ -1,6 +1,9 @@
 """torch.optim with packed states."""
+import collections
+import copy
 import inspect
 import math
+import numbers
 import weakref
 
 import lpmm
@@ -24,15 +27,20 @@ class _Slot:
 
     def __init__(self, p, group, ordinal, rule, settings):
         name = f"parameter {ordinal}"
-        config = _lpmm.config(rule, float(group["lr"]), float(group["weight_decay"]), settings)
-        self.plan = _lpmm.Plan(name, list(p.shape), group["kind"], config, group["preset"], group["specs"] or {},
-                               group["min_elements"])
+        specs, config = group["specs"] or {}, _config(rule, group, settings)
+        is_packed = isinstance(p, PackedParameter) and p.device.type != "meta"
+        if is_packed:  # and stays as it is, though another optimizer packed it
+            specs = {**specs, "parameter": p.spec}
+        self.plan = lpmm._typed(f"{name}: {lpmm._ARE_STORED}", _lpmm.Plan, name, list(p.shape), group["kind"], config, group["preset"], specs,
+                                group["min_elements"])
         self.parts, place, self.mesh = place_of(p, name)
         if self.parts > 1:  # room of one size, as DTensor has it, and noise of groups that no other part draws
             most = -(-p.shape[0] // self.parts) * math.prod(p.shape[1:])
             first_group = place * -(-most // 128)
             self.plan.cut(most, first_group)
         self.rows = self.plan.rows()
+        if is_packed and self.rows[PARAMETER][1] != p.spec:
+            raise ValueError(f"{name} is packed as {p.spec}, which this optimizer's preset or min_elements excludes; lpmm.unpack(model) first")
         if self.parts > 1:
             self.plan.cut(here(p).numel(), first_group)
         self.states = {row[0]: (role, row) for role, row in self.rows.items() if role not in _SKIPPED}
@@ -41,7 +49,7 @@ class _Slot:
             self.states.pop("compensation", None)
 
     def new_state(self, p):
-        state, mine = {"step": torch.tensor(0.0)}, here(p)
+        state, mine = {"step": torch.zeros((), dtype=torch.float32, device="cpu")}, here(p)
         for name, (_, row) in self.states.items():
             memory = Memory(row, mine.device)
             plain = {"fp32": torch.float32, "bf16": torch.bfloat16}.get(memory.spec.split(":")[0])
@@ -54,6 +62,11 @@ class _Slot:
                 if memory.steps.numel():
                     state[name + "_steps"] = as_part(memory.steps, p, True)
         return state
+
+
+def _config(rule, group, settings):
+    given = [lpmm._typed(f"{k} is {group[k]!r}, but must be a number", float, group[k]) for k in ("lr", "weight_decay")]
+    return _lpmm.config(rule, *(0.0 if 0 < x < 1e-30 else x for x in given), settings)  # schedules end in rates that are as good as 0
 
 
 def _address(x):
@@ -97,6 +110,7 @@ class Optimizer(torch.optim.Optimizer):
         params, self.clip_norm, self.on_nonfinite = (given.pop(k) for k in ("params", "clip_norm", "on_nonfinite"))
         if self.on_nonfinite not in ("skip", "raise"):
             raise ValueError(f"on_nonfinite is {self.on_nonfinite!r}, but must be 'skip' or 'raise'")
+        self.clip_norm = self.clip_norm or 0.0
         if not 0 <= self.clip_norm < math.inf:
             raise ValueError(f"clip_norm is {self.clip_norm}, but must be a number from 0 (no clipping) on")
         self.skipped_steps, self.last_gradient_norm = 0, None
@@ -134,28 +148,39 @@ class Optimizer(torch.optim.Optimizer):
     def _slot(self, p, group, ordinal):
         settings = self._settings(group)
         # A setting that becomes 0, or is 0 no longer, may take a state away or need one.
-        key = (*(str(group[k]) for k in _OWN), *(v == 0 for v in settings.values()))
+        key = (p.shape, *(str(group[k]) for k in _OWN), *(v == 0 for v in settings.values()))
         found = self._slots.get(p)
         if found is None or found[0] != key:
             if found is not None and self.state.get(p):
-                raise ValueError(f"parameter {ordinal}: preset, specs, min_elements, kind or a setting that decides which states "
+                raise ValueError(f"parameter {ordinal}: its shape, or preset, specs, min_elements, kind or a setting that decides which states "
                                  "there are changed after the first step; make a new optimizer")
             found = self._slots[p] = key, _Slot(p, group, ordinal, self.rule, settings)
         return found[1]
 
     def add_param_group(self, param_group):
         super().add_param_group(param_group)
-        group = self.param_groups[-1]
+        try:
+            self._check_group(self.param_groups[-1])
+        except Exception:
+            self.param_groups.pop()
+            raise
+        self._fold_again()
+
+    def _check_group(self, group):
+        for name in (*self._missing, "clip_norm", "on_nonfinite"):
+            if group.get(name):
+                raise ValueError(f"a group of {type(self).__name__} has no {name}; " + (
+                    "leave it out, or take torch.optim's" if name in self._missing else "give it to the optimizer, for all groups"))
         if group["bf16_rounding"] not in ("sr", "rn"):
             raise ValueError(f"bf16_rounding is {group['bf16_rounding']!r}, but must be 'sr' or 'rn'")
+        if not isinstance(group["seed"], numbers.Integral) or not 0 <= group["seed"] < 2**64:
+            raise ValueError(f"seed is {group['seed']!r}, but must be a whole number from 0 to 2^64 - 1")
         for ordinal, of, p in self._places():
             if of is not group:
                 continue
             check_type(p, f"parameter {ordinal}")  # none is kept: accelerate shards and replaces them afterwards
             _lpmm.open(where(here(p)))
             _Slot(p, group, ordinal, self.rule, self._settings(group))
-        if self._folding:
-            self.fold_gradients("none" if self._folding == "none" else None)
 
     def __getstate__(self):
         kept = ("clip_norm", "on_nonfinite", "skipped_steps", "last_gradient_norm", "_folding")
@@ -168,8 +193,7 @@ class Optimizer(torch.optim.Optimizer):
                 group.setdefault(key, value)
         if "clip_norm" in state:
             self._make_room()
-            if self._folding:
-                self.fold_gradients("none" if self._folding == "none" else None)
+            self._fold_again()
 
     # ---- a step
     @torch.compiler.disable
@@ -193,11 +217,13 @@ class Optimizer(torch.optim.Optimizer):
             if isinstance(g, PackedGradient) and g.is_part:
                 raise RuntimeError(f"parameter {ordinal} has a part of a gradient, because backward ended early; call zero_grad() first")
             slot = self._slot(p, group, ordinal)
-            if isinstance(g, PackedGradient):
+            if g is self._sums.get(p):
                 todo.append((ordinal, group, p, slot, g, g.as_role(), g.scale))
             else:
                 check_type(g, f"the gradient of parameter {ordinal}")
                 g = readable(part_of(g, p))
+                if g.numel() != here(p).numel():
+                    raise RuntimeError(f"parameter {ordinal} has shape {tuple(p.shape)}, and its gradient {tuple(g.shape)}: call zero_grad()")
                 todo.append((ordinal, group, p, slot, g, (ACCUMULATOR, g.data_ptr(), 0, TYPES[g.dtype]), 1.0))
         clip = self._clip_factor(todo) if todo else None
         if clip is not None:
@@ -212,7 +238,7 @@ class Optimizer(torch.optim.Optimizer):
         """Of the whole gradient; None where it is not finite."""
         plain, total, sums = {}, 0.0, {}  # sums of all parts of a tensor: processes clip and skip alike
         for _, _, _, slot, g, role, _ in todo:
-            if isinstance(g, PackedGradient):
+            if role[3] == PLANNED:
                 total += g.square_sum()
             else:
                 plain.setdefault(where(g), []).append((slot, role))
@@ -220,10 +246,10 @@ class Optimizer(torch.optim.Optimizer):
             for (slot, _), squares in zip(gradients, _lpmm.square_sums(place, [(slot.plan, role) for slot, role in gradients])):
                 sums[slot.mesh] = sums.get(slot.mesh, 0.0) + squares
         for mesh, squares in sums.items():
-            squares = torch.tensor(squares, dtype=torch.float64, device=mesh[0].device_type if mesh else None)
             if mesh:
+                squares = torch.tensor(squares, dtype=torch.float64, device=mesh[0].device_type)
                 torch.distributed.all_reduce(squares, group=mesh[0].get_group(mesh[1]))
-            total += squares.item()
+            total += float(squares)
         if not math.isfinite(total):
             return None
         if self.clip_norm == 0:
@@ -235,7 +261,7 @@ class Optimizer(torch.optim.Optimizer):
         places, configs, copies = {}, {}, []
         for ordinal, group, p, slot, g, gradient, scale in todo:
             if id(group) not in configs:
-                configs[id(group)] = _lpmm.config(self.rule, float(group["lr"]), float(group["weight_decay"]), self._settings(group))
+                configs[id(group)] = _config(self.rule, group, self._settings(group))
             state = self.state[p]
             if not state:
                 state.update(slot.new_state(p))
@@ -294,6 +320,8 @@ class Optimizer(torch.optim.Optimizer):
                              "sums are stored")
         if accumulator == "none" and (self.clip_norm > 0 or any(isinstance(p, PackedParameter) for _, _, p in self._places())):
             raise ValueError('accumulator="none" takes no clip_norm and no packed weights: both need a whole gradient')
+        if self._folding not in (None, accumulator or "packed"):
+            raise ValueError("gradients are folded in another way already; make a new optimizer to change it")
         self._folding = accumulator or "packed"
         for ordinal, group, p in self._places():
             slot = self._slot(p, group, ordinal)
@@ -306,13 +334,18 @@ class Optimizer(torch.optim.Optimizer):
                 packed = self._sums[p] = PackedGradient(p, slot.plan, group["seed"], ordinal)
             if self.state.get(p):
                 packed.update = int(self.state[p]["step"]) + 1
-            self._hooks[p] = p.register_post_accumulate_grad_hook(_hook(self))
+            with torch._C.DisableTorchFunctionSubclass():
+                self._hooks[p] = p.register_post_accumulate_grad_hook(_hook(self))
             if isinstance(p, PackedParameter):
-                p.sum = packed
-            if p.grad is not None:
+                p.packed_sum = packed
+            if p.grad is not None and not getattr(p.grad, "is_empty", False):
                 packed.fold(p.grad)
             p.grad = packed
         return self
+
+    def _fold_again(self):
+        if self._folding:
+            self.fold_gradients("none" if self._folding == "none" else None)
 
     def _fold(self, p):  # a gradient came where p.grad was emptied by somebody else
         packed = self._sums[p]
@@ -353,40 +386,55 @@ class Optimizer(torch.optim.Optimizer):
                     entry.remove()
         for p in [p for p in self.state if id(p) in new]:
             self.state[new[id(p)]] = self.state.pop(p)
-        if self._folding:
-            self.fold_gradients("none" if self._folding == "none" else None)
+        self._fold_again()
 
     # ---- checkpoints: torch would turn codes into the type of the parameter
     def load_state_dict(self, state_dict):
-        """Takes a state of its own, as it is, or one of torch.optim's, rounded to nearest."""
+        """Takes a state of its own, as it is, or one of torch.optim's, rounded to nearest. Changes nothing where it raises."""
+        for hook in self._optimizer_load_state_dict_pre_hooks.values():
+            state_dict = hook(self, dict(state_dict)) or state_dict
         groups = state_dict["param_groups"]
-        own = [{k: g[k] for k in self.defaults} for g in self.param_groups]
-        for mine, saved in zip(own, groups):
+        sizes = [[len(g["params"]) for g in of] for of in (groups, self.param_groups)]
+        if sizes[0] != sizes[1]:
+            raise ValueError(f"the state has groups of {sizes[0]} parameters, and this optimizer of {sizes[1]}")
+        filled = []
+        for mine, saved in zip(self.param_groups, groups):
             for key in _OWN:
                 if key in saved and saved[key] != mine[key]:
                     raise ValueError(f"the state was saved with {key}={saved[key]!r}, and this optimizer has {key}={mine[key]!r}; "
                                      "make one like that")
-        filled = [{**mine, **saved} for mine, saved in zip(own, groups)] if len(own) == len(groups) else groups
-        super().load_state_dict({"state": {}, "param_groups": filled})
-        saved_ids = [i for g in groups for i in g["params"]]
-        for (ordinal, group, p), i in zip(self._places(), saved_ids):
-            saved = state_dict["state"].get(i)
-            if saved:
-                self.state[p] = self._taken(p, self._slot(p, group, ordinal), saved, ordinal)
-                if p in self._sums:
-                    self._sums[p].zero_().update = int(self.state[p]["step"]) + 1
+            kept = {k: mine[k] for k in (*self.defaults, "param_names") if k in mine}
+            filled.append({**kept, **copy.deepcopy({k: v for k, v in saved.items() if k != "params"}), "params": mine["params"]})
+        before = self.state, self.param_groups
+        self.state, self.param_groups = collections.defaultdict(dict), filled
+        try:
+            saved_ids = [i for g in groups for i in g["params"]]
+            for (ordinal, group, p), i in zip(self._places(), saved_ids):
+                saved = state_dict["state"].get(i)
+                if saved:
+                    self.state[p] = self._taken(p, self._slot(p, group, ordinal), saved, ordinal)
+        except Exception:
+            self.state, self.param_groups = before
+            self._slots.clear()
+            raise
+        for p, packed in self._sums.items():
+            packed.zero_().update = int(self.state[p]["step"] if self.state.get(p) else 0) + 1
+        for hook in self._optimizer_load_state_dict_post_hooks.values():
+            hook(self)
 
     def _taken(self, p, slot, saved, ordinal):
         state = slot.new_state(p)
+        missing = {k for k in state if not k.startswith("compensation") and (k != "step" or "momentum_buffer" not in saved)}
         for key, value in saved.items():
+            if value is None:  # of torch's SGD
+                continue
             value = torch.as_tensor(value)
-            role = self.torch_names.get(key)
-            if key in state:
-                if key != "step" and (value.shape != state[key].shape or value.dtype != state[key].dtype):
-                    raise ValueError(f"parameter {ordinal}: the state '{key}' is {value.dtype} of shape {tuple(value.shape)}, but "
-                                     f"must be {state[key].dtype} of shape {tuple(state[key].shape)}")
+            role = self.torch_names.get(key, key)
+            missing.discard(key)
+            if key in state and value.shape == state[key].shape and (key == "step" or value.dtype == state[key].dtype):
                 here(state[key]).copy_(part_of(value.detach(), state[key]))
-            elif role in state:
+            elif role in slot.states and value.is_floating_point():
+                missing -= {role, role + "_steps"}
                 if value.shape != p.shape:
                     raise ValueError(f"parameter {ordinal}: the state '{key}' has shape {tuple(value.shape)}, but must have "
                                      f"{tuple(p.shape)}")
@@ -394,25 +442,28 @@ class Optimizer(torch.optim.Optimizer):
                 if not _lpmm.encode(where(values), slot.plan, slot.states[role][0], _address(state[role]), _address(state.get(role + "_steps")),
                                     values.data_ptr(), True, 0, 0, 0):
                     raise ValueError(f"parameter {ordinal}: the state '{key}' is NaN, infinite or above 2^120")
-            elif role is None or value.abs().sum() > 0:
+            elif key in state:
+                raise ValueError(f"parameter {ordinal}: the state '{key}' is {value.dtype} of shape {tuple(value.shape)}, but "
+                                 f"must be {state[key].dtype} of shape {tuple(state[key].shape)}")
+            elif key in self.torch_names or value.abs().sum() > 0:
                 raise ValueError(f"parameter {ordinal}: the saved state '{key}' is none of {type(self).__name__}'s, which has "
                                  f"{', '.join(state)}")
+        if missing:
+            raise ValueError(f"parameter {ordinal}: the saved state lacks {', '.join(sorted(missing))}; it has {', '.join(saved)}")
         return state
 
     def torch_state_dict(self):
-        """The state as torch.optim's class of this name has it: in fp32."""
+        """The state as torch.optim's class of this name has it, in fp32; what that has no name for is under lpmm's."""
         for ordinal, group, p in self._places():
             if hasattr(p, "to_local") and p.requires_grad and not self.state.get(p):  # zeros to load a checkpoint into
                 self.state[p] = self._slot(p, group, ordinal).new_state(p)
         out = self.state_dict()
         out["param_groups"] = [{k: v for k, v in g.items() if k not in _OWN} for g in out["param_groups"]]
+        names = {role: name for name, role in self.torch_names.items()}
         for i, (ordinal, group, p) in enumerate(self._places()):
             if i in out["state"]:
-                state = {"step": self.state[p]["step"].clone()}
-                for name, role in self.torch_names.items():
-                    if role in self.state[p]:
-                        state[name] = self.dequantized(p, role)
-                out["state"][i] = state
+                roles = [r for r in self._slot(p, group, ordinal).states if r != "compensation"]  # which only codes can hold
+                out["state"][i] = {"step": self.state[p]["step"].clone(), **{names.get(r, r): self.dequantized(p, r) for r in roles}}
         return out
 
     # ---- accounts
@@ -428,12 +479,14 @@ class Optimizer(torch.optim.Optimizer):
 
     def dequantized(self, p, role):
         """A state of a parameter in fp32: "momentum", "variance", ..."""
-        state = self.state[p]
-        slot = next(self._slot(q, group, ordinal) for ordinal, group, q in self._places() if q is p)
+        slot = next((self._slot(q, group, ordinal) for ordinal, group, q in self._places() if q is p), None)
+        state = self.state.get(p)
+        if not state or role not in slot.states:
+            raise ValueError(f"there is no state '{role}' of this parameter" + (f"; it has {', '.join(slot.states)}" if state else " before its first step"))
         number, row = slot.states[role]
         if row[1] == "fp32":
             return state[role].clone()
-        out = torch.empty(here(p).shape, device=here(p).device)
+        out = torch.empty(here(p).shape, dtype=torch.float32, device=here(p).device)
         _lpmm.decode(where(out), slot.plan, number, _address(state[role]), _address(state.get(role + "_steps")), 0, out.numel(),
                      out.data_ptr(), False)
         return as_part(out, p)
@@ -447,6 +500,7 @@ def _hook(optimizer):
         if owner is not None and not isinstance(p.grad, PackedGradient):
             owner._fold(p)
 
+    hook.is_lpmms = True
     return hook
 
 
@@ -455,6 +509,8 @@ def _at_once(optimizer, p, group, ordinal):
 
     def apply(g):
         me = owner()
+        if me is None:
+            raise RuntimeError("the optimizer that takes these gradients is gone; call zero_grad() of the new one")
         if ordinal in me._updated:
             raise RuntimeError(f'parameter {ordinal} had a second gradient before step(); accumulator="none" is for one backward a step')
         me._updated.add(ordinal)

@@ -7,7 +7,7 @@ import weakref
 import torch
 
 from . import _lpmm
-from .gradients import PARAMETER, Memory, PackedGradient, check_alone, check_type, where
+from .gradients import PARAMETER, Memory, PackedGradient, check_alone, check_type, decoded, where
 
 _PANEL = 1 << 22  # elements of a weight that exist at once
 _kept = threading.local()
@@ -38,10 +38,11 @@ class PackedParameter(torch.Tensor):
 
     def __init__(self, memory, plan, shape, dtype):
         self.memory, self.plan = memory, plan
-        self.sum = None  # the PackedGradient that takes its gradient, if it has one
+        self.packed_sum = None  # the PackedGradient that takes its gradient, if it has one
         self.anchor = torch.zeros((), dtype=dtype, device=self.device, requires_grad=True)
-        self.number, self.rows = next(_numbers), shape[0] if shape else 1
-        _weights[self.number] = self
+        number, self.rows = next(_numbers), shape[0] if shape else 1
+        self.key = torch.tensor(number, device="cpu")
+        _weights[number] = self
 
     @classmethod
     def empty(cls, spec, shape, dtype, device):
@@ -49,16 +50,22 @@ class PackedParameter(torch.Tensor):
         plan = _lpmm.Plan(spec, list(shape))
         return cls(Memory(plan.rows()[PARAMETER], torch.device(device)), plan, shape, dtype)
 
+    def live_anchor(self):
+        """No leaf, so that a backward for other tensors alone is told from one that wants this weight's gradient, too."""
+        return self.anchor.view(()) if self.requires_grad else self.anchor.detach()
+
     @property
     def spec(self):
         return self.memory.spec
 
     def assign(self, values, seed=0, ordinal=0):
-        """Takes values, rounded with the noise of step 0."""
+        """Takes values, rounded with noise that is another one each time."""
         check_type(values, "a value to pack")
         values = values.detach().to(self.device, torch.float32).contiguous()
-        if not _lpmm.encode(where(values), self.plan, PARAMETER, *self.memory.addresses, values.data_ptr(), False, seed, ordinal, 0):
+        if not _lpmm.encode(where(values), self.plan, PARAMETER, *self.memory.addresses, values.data_ptr(), False, seed, ordinal,
+                            self.memory.copies):
             raise ValueError("a weight is NaN, infinite or above 2^120, and cannot be packed")
+        self.memory.copies += 1
         return self
 
     def decode(self, first, out):
@@ -84,10 +91,10 @@ class PackedParameter(torch.Tensor):
         """Adds the gradient of some rows, from one on, to the packed sum, or else to a float gradient."""
         if not self.requires_grad:
             return
-        if self.sum is not None:
-            if self.grad is not self.sum:  # somebody emptied it
-                self.grad = self.sum.zero_()
-            self.sum.fold(part, first * math.prod(self.shape[1:]))
+        if self.packed_sum is not None:
+            if self.grad is not self.packed_sum:  # somebody emptied it
+                self.grad = self.packed_sum.zero_()
+            self.packed_sum.fold(part, first * math.prod(self.shape[1:]))
         else:
             if self.grad is None:
                 self.grad = torch.zeros(self.shape, dtype=self.dtype, device=self.device)
@@ -112,12 +119,24 @@ class PackedParameter(torch.Tensor):
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         by_panels, place = _BY_PANELS.get(func, (None, 0))
+        if not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None:
+            by_panels = None  # vmap, jvp and the like know torch's own operators better
         if by_panels is not None and len(args) > place and isinstance(args[place], cls):
             return by_panels(*args, **(kwargs or {}))
         if func in _WHOLE and torch.compiler.is_compiling():
-            args = [_decode(x.anchor, x.number) if isinstance(x, cls) else x for x in args]
+            args = [_decode(x.key, x.live_anchor(), x.shape) if isinstance(x, cls) else x for x in args]
             return func(*args, **(kwargs or {}))
-        if func in (torch.Tensor.data_ptr, torch.Tensor.untyped_storage, torch.Tensor.storage, torch.Tensor.numpy):
+        if func in _REFUSED:
+            raise RuntimeError(f"{func.__name__} of a packed weight would have no effect: {_REFUSED[func]}; lpmm.unpack(model, optimizer) first")
+        if func == torch.Tensor.data.__set__:
+            if args[1].shape != args[0].shape:
+                raise RuntimeError(f"a packed weight of shape {tuple(args[0].shape)} takes no other; lpmm.unpack(model) before you resize it, "
+                                   "and make a new optimizer")
+            return args[0].detach().copy_(args[1])
+        if func in _READ and not (torch.is_grad_enabled() and isinstance(args[0], torch.nn.Parameter)):
+            return decoded(func.__name__)(*args, **(kwargs or {}))
+        if func in (torch.Tensor.data_ptr, torch.Tensor.untyped_storage, torch.Tensor.storage, torch.Tensor.numpy,
+                    torch.Tensor.share_memory_, torch.Tensor.__dlpack__):
             raise RuntimeError("a packed weight has no fp32 memory; lpmm.float_state_dict(model) and lpmm.unpack(model) make it, "
                                "as in model.save_pretrained(folder, state_dict=lpmm.float_state_dict(model))")
         with torch._C.DisableTorchFunctionSubclass():  # Tensor's own would make what comes out one of these
@@ -139,8 +158,9 @@ class PackedParameter(torch.Tensor):
                 raise RuntimeError(f"a packed weight of type {args[0].dtype} on {args[0].device} stays so; lpmm.unpack(model) first, or "
                                    "convert and move the model before it is packed")
             return args[0]._copy()
-        if func._schema.is_mutable and any(isinstance(x, cls) for x in args[:1]):
-            raise RuntimeError(f"{name} would change a packed weight in place; only the optimizer and copy_ do")
+        if func._schema.is_mutable and any(isinstance(x, cls) for x in (args[0] if isinstance(args[0], (list, tuple)) else args[:1])):
+            raise RuntimeError(f"{name} would change a packed weight in place, and only the optimizer and copy_ do; an average of weights "
+                               "is made of lpmm.unpack(copy.deepcopy(model))")
         plain = torch.utils._pytree.tree_map(lambda x: x.dequantize() if isinstance(x, cls) else x, (args, kwargs))
         return func(*plain[0], **plain[1])
 
@@ -165,7 +185,7 @@ def _rebuild(spec, shape, dtype, codes, steps, is_parameter, requires_grad):
     for mine, theirs in ((packed.memory.codes, codes), (packed.memory.steps, steps)):
         if mine.shape != theirs.shape or mine.dtype != theirs.dtype:
             raise ValueError(f"codes or steps of {spec} are not those of the shape {tuple(shape)}")
-    packed.memory.codes, packed.memory.steps = codes, steps
+    packed.memory.codes, packed.memory.steps = codes.contiguous(), steps.contiguous()  # a file may say anything of strides
     return torch.nn.Parameter(packed, requires_grad=requires_grad) if is_parameter else packed
 
 
@@ -174,7 +194,8 @@ torch.serialization.add_safe_globals([_rebuild])
 
 # ---- functions that need a piece of a weight at a time -------------------------------------------------------------------
 # Operators of torch's, so that a compiled model stays one graph. They know a weight by its number: the graph has no codes, which
-# change with every step. The anchor is a number that requires a gradient where the weight does; so backward comes to each of them.
+# change with every step. The number is in a tensor, the key, so that one graph serves all layers of a kind. The anchor is a number that
+# requires a gradient where the weight does; so backward comes to each of them.
 _weights = weakref.WeakValueDictionary()
 _numbers = itertools.count()
 
@@ -187,11 +208,13 @@ def _operator(name, fake):
     return register
 
 
-@_operator("linear", lambda x, anchor, number, transposed: x.new_empty(*x.shape[:-1], _weights[number].shape[transposed]))
-def _linear(x: torch.Tensor, anchor: torch.Tensor, number: int, transposed: bool) -> torch.Tensor:
-    weight = _weights[number]
+@_operator("linear", lambda x, key, anchor, width, transposed: x.new_empty(*x.shape[:-1], width))
+def _linear(x: torch.Tensor, key: torch.Tensor, anchor: torch.Tensor, width: int, transposed: bool) -> torch.Tensor:
+    weight = _weights[int(key)]
+    if not x.is_floating_point() or x.shape[-1] != weight.shape[1 - transposed]:
+        raise RuntimeError(f"a packed weight takes floats in rows of {weight.shape[1 - transposed]}, and x is {x.dtype} of shape {tuple(x.shape)}")
     make = x.new_zeros if transposed else x.new_empty
-    y = make(*x.shape[:-1], weight.shape[transposed])
+    y = make(*x.shape[:-1], width)
     for first, rows in weight.panels():
         panel = weight.panel(first, rows, x.dtype)
         if transposed:
@@ -202,10 +225,10 @@ def _linear(x: torch.Tensor, anchor: torch.Tensor, number: int, transposed: bool
 
 
 @_operator("linear_backward",
-           lambda dy, x, number, transposed, wanted: (torch.empty_like(x) if wanted else x.new_empty(0), dy.new_empty(())))
-def _linear_backward(dy: torch.Tensor, x: torch.Tensor, number: int, transposed: bool,
-                     wanted: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    weight = _weights[number]
+           lambda dy, x, key, transposed, wanted, folds: (torch.empty_like(x) if wanted else x.new_empty(0), dy.new_empty(())))
+def _linear_backward(dy: torch.Tensor, x: torch.Tensor, key: torch.Tensor, transposed: bool, wanted: bool,
+                     folds: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    weight = _weights[int(key)]
     flat, dy = x.reshape(-1, x.shape[-1]), dy.reshape(-1, dy.shape[-1])
     dx = torch.zeros_like(flat) if wanted else None
     for first, rows in weight.panels():
@@ -214,16 +237,18 @@ def _linear_backward(dy: torch.Tensor, x: torch.Tensor, number: int, transposed:
             dx[:, part] = dy @ weight.panel(first, rows, x.dtype).t()
         elif wanted:
             dx.addmm_(dy[:, part], weight.panel(first, rows, x.dtype))
-        if weight.requires_grad:
+        if folds and weight.requires_grad:
             left, right = (flat[:, part], dy) if transposed else (dy[:, part], flat)
             gradient = _room("gradient", left, left.dtype, left.shape[1], right.shape[1])
             weight.take_gradient(torch.mm(left.t(), right, out=gradient), first)
     return dx.view(x.shape) if wanted else x.new_empty(0), dy.new_zeros(())
 
 
-@_operator("embedding", lambda ids, anchor, number, padding: anchor.new_empty(*ids.shape, _weights[number].shape[1]))
-def _embedding(ids: torch.Tensor, anchor: torch.Tensor, number: int, padding: int) -> torch.Tensor:
-    weight = _weights[number]
+@_operator("embedding", lambda ids, key, anchor, width, padding: anchor.new_empty(*ids.shape, width))
+def _embedding(ids: torch.Tensor, key: torch.Tensor, anchor: torch.Tensor, width: int, padding: int) -> torch.Tensor:
+    weight = _weights[int(key)]
+    if ids.dtype not in (torch.int64, torch.int32):
+        raise RuntimeError(f"ids of an embedding must be int64 or int32, and are {ids.dtype}")
     if ids.device != weight.device:
         raise RuntimeError(f"ids lie on {ids.device}, and the embedding on {weight.device}")
     range_text = f"ids of an embedding must be 0 to {weight.shape[0] - 1}"
@@ -232,14 +257,14 @@ def _embedding(ids: torch.Tensor, anchor: torch.Tensor, number: int, padding: in
     elif ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < weight.shape[0]:
         raise IndexError(range_text)
     rows = ids.reshape(-1).to(torch.int32).contiguous()
-    out = torch.empty(rows.numel(), weight.shape[1], device=weight.device)
-    _lpmm.decode_rows(where(out), weight.plan, *weight.memory.addresses, weight.shape[1], rows.data_ptr(), rows.numel(), out.data_ptr())
-    return out.to(weight.dtype).view(*ids.shape, weight.shape[1])
+    out = torch.empty(rows.numel(), width, dtype=torch.float32, device=weight.device)
+    _lpmm.decode_rows(where(out), weight.plan, *weight.memory.addresses, width, rows.data_ptr(), rows.numel(), out.data_ptr())
+    return out.to(weight.dtype).view(*ids.shape, width)
 
 
-@_operator("embedding_backward", lambda dy, ids, number, padding: dy.new_empty(()))
-def _embedding_backward(dy: torch.Tensor, ids: torch.Tensor, number: int, padding: int) -> torch.Tensor:
-    weight, ids, dy = _weights[number], ids.reshape(-1), dy.reshape(-1, dy.shape[-1]).float()
+@_operator("embedding_backward", lambda dy, ids, key, padding: dy.new_empty(()))
+def _embedding_backward(dy: torch.Tensor, ids: torch.Tensor, key: torch.Tensor, padding: int) -> torch.Tensor:
+    weight, ids, dy = _weights[int(key)], ids.reshape(-1), dy.reshape(-1, dy.shape[-1]).float()
     if padding >= 0:
         dy = dy * (ids != padding).unsqueeze(1)
     for first, rows in weight.panels():
@@ -253,35 +278,47 @@ def _embedding_backward(dy: torch.Tensor, ids: torch.Tensor, number: int, paddin
     return dy.new_zeros(())
 
 
-@_operator("decode", lambda anchor, number: anchor.new_empty(_weights[number].shape))
-def _decode(anchor: torch.Tensor, number: int) -> torch.Tensor:
-    return _weights[number].dequantize()
+@_operator("decode", lambda key, anchor, shape: anchor.new_empty(shape))
+def _decode(key: torch.Tensor, anchor: torch.Tensor, shape: list[int]) -> torch.Tensor:
+    return _weights[int(key)].dequantize()
 
 
-@_operator("decode_backward", lambda dy, number: dy.new_empty(()))
-def _decode_backward(dy: torch.Tensor, number: int) -> torch.Tensor:
-    _weights[number].take_gradient(dy, 0)
+@_operator("decode_backward", lambda dy, key: dy.new_empty(()))
+def _decode_backward(dy: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+    _weights[int(key)].take_gradient(dy, 0)
     return dy.new_zeros(())
 
 
 def _keep(ctx, inputs, output):
-    ctx.save_for_backward(inputs[0])
-    ctx.inputs = inputs[2:]
+    tensors = sum(isinstance(x, torch.Tensor) for x in inputs)  # the last one is the anchor
+    ctx.save_for_backward(*inputs[:tensors - 1])
+    ctx.last = inputs[-1]
+    key = inputs[tensors - 2]
+    ctx.weight = _weights[int(key)] if type(key) is torch.Tensor else None  # its owner may drop it before backward
+
+
+def _folds(ctx):
+    """Whether this backward is for the weight, or for other tensors alone, as torch.autograd.grad and backward(inputs=...) are."""
+    node = ctx.next_functions[-1][0]
+    return node is not None and torch._C._will_engine_execute_node(node)
 
 
 def _linear_gradients(ctx, dy):
-    dx, anchor = _linear_backward(dy, *ctx.saved_tensors, *ctx.inputs, ctx.needs_input_grad[0])
-    return dx if ctx.needs_input_grad[0] else None, anchor, None, None
+    dx, anchor = _linear_backward(dy, *ctx.saved_tensors, ctx.last, ctx.needs_input_grad[0], _folds(ctx))
+    return dx if ctx.needs_input_grad[0] else None, None, anchor, None, None
 
 
-def _keep_number(ctx, inputs, output):
-    ctx.number = inputs[1]
+def _embedding_gradients(ctx, dy):
+    return None, None, _embedding_backward(dy, *ctx.saved_tensors, ctx.last) if _folds(ctx) else None, None, None
+
+
+def _decode_gradients(ctx, dy):
+    return None, _decode_backward(dy, *ctx.saved_tensors) if _folds(ctx) else None, None
 
 
 _linear.register_autograd(_linear_gradients, setup_context=_keep)
-_embedding.register_autograd(lambda ctx, dy: (None, _embedding_backward(dy, *ctx.saved_tensors, *ctx.inputs), None, None),
-                             setup_context=_keep)
-_decode.register_autograd(lambda ctx, dy: (_decode_backward(dy, ctx.number), None), setup_context=_keep_number)
+_embedding.register_autograd(_embedding_gradients, setup_context=_keep)
+_decode.register_autograd(_decode_gradients, setup_context=_keep)
 
 
 def _as_autocast(x):
@@ -290,12 +327,12 @@ def _as_autocast(x):
 
 
 def _call_linear(x, weight, bias=None):
-    y = _linear(_as_autocast(x), weight.anchor, weight.number, False)
+    y = _linear(_as_autocast(x), weight.key, weight.live_anchor(), weight.shape[0], False)
     return y if bias is None else y + bias.to(y.dtype)
 
 
 def _call_addmm(bias, x, weight, *, beta=1, alpha=1):  # transformers' Conv1D
-    y = _linear(_as_autocast(x), weight.anchor, weight.number, True)
+    y = _linear(_as_autocast(x), weight.key, weight.live_anchor(), weight.shape[1], True)
     return beta * bias.to(y.dtype) + alpha * y if (beta, alpha) != (1, 1) else y + bias.to(y.dtype)
 
 
@@ -304,19 +341,31 @@ def _call_embedding(ids, weight, padding_idx=None, max_norm=None, norm_type=2.0,
         raise ValueError("a packed embedding has no max_norm, scale_grad_by_freq or sparse; leave its weight unpacked")
     if padding_idx is not None and padding_idx < 0:
         padding_idx += weight.rows
-    return _embedding(ids, weight.anchor, weight.number, -1 if padding_idx is None else padding_idx)
+    return _embedding(ids, weight.key, weight.live_anchor(), weight.shape[1], -1 if padding_idx is None else padding_idx)
 
 
 # Functions of a packed weight, and which argument it is.
 _BY_PANELS = {torch.nn.functional.linear: (_call_linear, 1), torch.addmm: (_call_addmm, 2),
               torch.nn.functional.embedding: (_call_embedding, 1)}
-_WHOLE = (torch.conv1d, torch.conv2d, torch.conv3d)
+_WHOLE = (torch.conv1d, torch.conv2d, torch.conv3d, torch.conv_transpose1d, torch.conv_transpose2d, torch.conv_transpose3d)
+_READ = (torch.Tensor.__getitem__, torch.Tensor.view)
+_HOOKED = "its gradient is folded in parts, which no hook sees"
+_REFUSED = {torch.Tensor.__setitem__: "only the optimizer and copy_ write to it", torch.Tensor.register_hook: _HOOKED,
+            torch.Tensor.register_post_accumulate_grad_hook: _HOOKED}
 
 
 # ---- models ----------------------------------------------------------------------------------------------------------------
 def _is_packable(module):
     kinds = (torch.nn.Linear, torch.nn.Embedding, torch.nn.modules.conv._ConvNd)
     return isinstance(module, kinds) or type(module).__name__ == "Conv1D"  # transformers' linear layer of GPT-2
+
+
+def _own(optimizer):
+    """lpmm's optimizer, which accelerate and Lightning wrap."""
+    optimizer = getattr(optimizer, "optimizer", optimizer)
+    if not hasattr(optimizer, "_places"):
+        raise TypeError(f"this needs a model and one of lpmm's optimizers of it, and {type(optimizer).__name__} is none")
+    return optimizer
 
 
 def _replace(model, optimizer, new):
@@ -338,6 +387,7 @@ def pack(model, optimizer):
     Which of them, and how, is the optimizer's preset and specs; weights that it does not train stay. Returns the names of
     the packed ones. Tied weights stay tied.
     """
+    optimizer = _own(optimizer)
     check_alone(p for _, _, p in optimizer._places())
     if optimizer._folding == "none":
         raise ValueError('accumulator="none" takes no packed weights: their gradients come in parts')
@@ -352,6 +402,8 @@ def pack(model, optimizer):
             continue
         if p.grad is not None and not (isinstance(p.grad, PackedGradient) and p.grad.folds == 0):
             raise RuntimeError(f"{names[-1]} has a gradient; pack() before backward, or after zero_grad()")
+        if any(not hasattr(h, "is_lpmms") for of in (p._backward_hooks, p._post_accumulate_grad_hooks) for h in (of or {}).values()):
+            raise RuntimeError(f"{names[-1]} has a hook, and {_HOOKED} once it is packed; remove the hook, or leave pack() out")
         ordinal, group = places[id(p)]
         packed = optimizer._pack(p.detach(), group, ordinal, names[-1])
         if packed is None:
@@ -368,9 +420,13 @@ def pack(model, optimizer):
 
 def unpack(model, optimizer=None):
     """Gives packed weights back as float parameters; optimizer: the one that goes on training them."""
-    new = {id(p): torch.nn.Parameter(p.dequantize(), requires_grad=p.requires_grad)
-           for p in model.parameters() if isinstance(p, PackedParameter)}
-    _replace(model, optimizer, new)
+    new = {}
+    for p in model.parameters():
+        if isinstance(p, PackedParameter):
+            new[id(p)] = q = torch.nn.Parameter(p.dequantize(), requires_grad=p.requires_grad)
+            if p.grad is not None and not getattr(p.grad, "is_empty", False):
+                q.grad = p.grad.to(q.dtype, copy=True)
+    _replace(model, None if optimizer is None else _own(optimizer), new)
     return model
 
 

@@ -1,0 +1,275 @@
+"""What people do with tensors that are packed: it works, or is refused, and never goes wrong in silence."""
+import copy
+
+import pytest
+
+import lpmm
+
+torch = pytest.importorskip("torch", reason="no torch here: packed tensors are not tested")
+F = torch.nn.functional
+torch.set_num_threads(1)
+levels = pytest.mark.parametrize("level", [2, 3])
+IDS = torch.arange(40)
+
+
+def prepared(level, preset="lpmm", **arguments):
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(torch.nn.Embedding(40, 64), torch.nn.Linear(64, 96), torch.nn.Tanh(), torch.nn.Linear(96, 40))
+    optimizer = lpmm.AdamW(model.parameters(), **{"lr": 1e-3, "preset": preset, **arguments})
+    if level == 2:
+        optimizer.fold_gradients()
+    if level == 3:
+        lpmm.pack(model, optimizer)
+    return model, optimizer
+
+
+def loss_of(model):
+    return F.cross_entropy(model(IDS), (IDS * 7 + 3) % 40)
+
+
+def floats_of(model):
+    return lpmm.unpack(copy.deepcopy(model))
+
+
+# ---- gradients
+@levels
+def test_reading_a_gradient_leaves_it_as_it_is(level):
+    model, _ = prepared(level)
+    loss_of(model).backward()
+    g = model[1].weight.grad
+    want = g.dequantize()
+    assert torch.equal(g + 1, want + 1) and torch.equal(1 + g, want + 1) and torch.equal(torch.add(g, g, alpha=-1), 0 * want)
+    assert torch.equal(g[3], want[3]) and torch.equal(g.view(-1), want.view(-1)) and torch.equal(g.data.t(), want.t())
+    assert (g.numpy() == want.numpy()).all() and g.tolist() == want.tolist() and torch.equal(torch.from_dlpack(g), want)
+    assert torch.equal(g.dequantize(), want)
+
+
+@levels
+@pytest.mark.parametrize("write", [
+    lambda g: g.__setitem__(slice(0, 9), 0), lambda g: g[3].zero_(), lambda g: g[:9].mul_(2), lambda g: g.data[3].zero_(),
+    lambda g: g.view(-1).zero_(), lambda g: g.flatten().neg_(), lambda g: g.clamp_(0, 1), lambda g: g.share_memory_()])
+def test_what_would_write_to_a_copy_of_a_gradient_is_refused(level, write):
+    model, _ = prepared(level)
+    loss_of(model).backward()
+    with pytest.raises(RuntimeError, match="packed|Inplace update"):
+        write(model[1].weight.grad)
+
+
+@levels
+def test_a_gradient_takes_another_content_and_torchs_clipping_by_lists(level):
+    model, _ = prepared(level)
+    loss_of(model).backward()
+    g = model[1].weight.grad
+    g.data = torch.ones(96, 64)
+    assert abs(g.norm() - (96 * 64) ** 0.5) < 0.1
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=True)
+    assert norm > 70 and abs(torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0) - 1) < 1e-4
+
+
+@pytest.mark.parametrize("folds", [False, True])
+@pytest.mark.parametrize("pending", [False, True])
+def test_another_optimizer_takes_over_gradients_that_the_first_one_left(folds, pending):
+    """As where a cell of a notebook is run again: it had read sums by its own format, or a null pointer."""
+    (model, first), (reference, _) = prepared(2), prepared(0)
+    loss_of(model).backward()
+    if not pending:
+        first.zero_grad()
+    del first
+    optimizer = lpmm.SGD(model.parameters(), lr=1.0, preset="lpmm-nano")
+    if folds:
+        optimizer.fold_gradients()
+    loss_of(model).backward()
+    optimizer.step()
+    for _ in range(1 + pending):
+        loss_of(reference).backward()
+    torch.optim.SGD(reference.parameters(), lr=1.0).step()
+    start = prepared(0)[0][1].weight
+    step = reference[1].weight - start
+    assert (model[1].weight - reference[1].weight).norm() < 0.5 * step.norm()
+
+
+def test_the_way_of_folding_stays():
+    for first, second in ((None, "none"), ("none", None)):
+        _, optimizer = prepared(1)
+        optimizer.fold_gradients(first).fold_gradients(first)
+        with pytest.raises(ValueError, match="another way"):
+            optimizer.fold_gradients(second)
+
+
+# ---- weights
+def test_a_model_that_another_optimizer_packed_keeps_its_codes():
+    for theirs, ours in (("lpmm", "lpmm-nano"), ("lpmm-nano", "fp32")):
+        model, optimizer = prepared(3, theirs)
+        before, spec = model[1].weight.dequantize(), model[1].weight.spec
+        del optimizer
+        optimizer = lpmm.AdamW(model.parameters(), lr=1e-3, preset=ours).fold_gradients()
+        optimizer.zero_grad()
+        loss_of(model).backward()
+        optimizer.step()
+        assert model[1].weight.spec == spec and 1e-4 < (model[1].weight - before).abs().max() < 1e-2
+        with pytest.raises(ValueError, match="is packed as"):
+            lpmm.AdamW(model.parameters(), min_elements=10**6)
+
+
+def test_gradients_of_other_tensors_leave_those_of_packed_weights_alone():
+    model, _ = prepared(3)
+    floats, x = floats_of(model), torch.randn(4, 64, requires_grad=True)
+    got, want = (torch.autograd.grad(m[1:](x).square().sum(), x)[0] for m in (model, floats))
+    assert torch.allclose(got, want, atol=1e-5)
+    model[1:](x).sum().backward(inputs=[x])
+    torch.autograd.grad(model(IDS).sum(), model[1].bias)
+    assert all(model[i].weight.grad.is_empty for i in (0, 1, 3))
+
+
+@pytest.mark.parametrize("call", [
+    lambda m: m[1](torch.ones(2, 64, dtype=torch.long)), lambda m: m[1](torch.ones(2, 65)), lambda m: m[0](torch.tensor([1.7])),
+    lambda m: m[0](torch.tensor([True]))])
+def test_inputs_that_torch_refuses_are_refused(call):
+    model, _ = prepared(3)
+    for m in (floats_of(model), model):
+        with pytest.raises(RuntimeError):
+            call(m)
+
+
+def test_conv1d_takes_rows_of_its_width():
+    Conv1D = type("Conv1D", (torch.nn.Linear,), {"forward": lambda self, x: torch.addmm(self.bias, x, self.weight)})
+    model = torch.nn.Sequential(Conv1D(64, 64))
+    lpmm.pack(model, lpmm.AdamW(model.parameters()))
+    assert model(torch.ones(2, 64)).shape == (2, 64)
+    with pytest.raises(RuntimeError, match="rows of 64"):
+        model(torch.ones(2, 80))
+
+
+def test_frozen_and_detached_packed_weights_do_as_floats_do():
+    model, optimizer = prepared(3)
+    x = torch.randn(4, 64, requires_grad=True)
+    F.linear(x, model[1].weight.detach()).sum().backward()  # the detached weight is gone by then
+    assert torch.allclose(x.grad, floats_of(model)[1].weight.sum(0).expand(4, 64), atol=1e-4)
+    assert model[1].weight.grad.is_empty and model[1].weight.sum() == model[1].weight.dequantize().sum()
+    model.requires_grad_(False)
+    assert not model(IDS).requires_grad
+
+
+def test_functions_of_torch_func_see_packed_weights():
+    model, _ = prepared(3)
+    floats, x = floats_of(model), torch.randn(5, 64)
+    for function in (lambda m: torch.func.jvp(m[1], (x,), (x.cos(),))[1], lambda m: torch.vmap(m[1])(x), lambda m: torch.func.jacrev(m[1])(x[0]),
+                     lambda m: torch.func.hessian(lambda y: m[1](y).tanh().sum())(x[0])):
+        assert torch.allclose(function(model), function(floats), atol=1e-5)
+    assert model[1].weight.grad.is_empty
+
+
+@pytest.mark.parametrize("write", [
+    lambda w: w.__setitem__(0, 0), lambda w: w[0].zero_(), lambda w: w.data[0].zero_(), lambda w: w.data.view(-1).zero_(),
+    lambda w: w.register_hook(print), lambda w: w.register_post_accumulate_grad_hook(print), lambda w: w.share_memory_(),
+    lambda w: torch.from_dlpack(w.detach()), lambda w: setattr(w, "data", torch.ones(96, 65))])
+def test_what_would_have_no_effect_on_a_packed_weight_is_refused(write):
+    model, _ = prepared(3)
+    with torch.no_grad(), pytest.raises(RuntimeError, match="packed|Inplace update"):
+        write(model[1].weight)
+
+
+def test_a_packed_weight_takes_another_content():
+    model, _ = prepared(3)
+    vector = torch.nn.utils.parameters_to_vector(model.parameters())
+    torch.nn.utils.vector_to_parameters(2 * vector, model.parameters())
+    assert torch.allclose(torch.nn.utils.parameters_to_vector(model.parameters()), 2 * vector, atol=0.02)
+
+
+def test_hooks_of_a_weight_are_not_lost():
+    model, first = prepared(2)
+    del first  # whose hooks stay, and do nothing
+    optimizer = lpmm.AdamW(model.parameters())
+    model[1].weight.register_hook(lambda g: 0 * g)
+    with pytest.raises(RuntimeError, match="1.weight has a hook"):
+        lpmm.pack(model, optimizer)
+    model[1].weight._backward_hooks.clear()
+    assert len(lpmm.pack(model, optimizer)) == 3
+
+
+def test_unpacking_keeps_a_gradient():
+    model, optimizer = prepared(3)
+    loss_of(model).backward()
+    want = model[1].weight.grad.dequantize()
+    lpmm.unpack(model, optimizer)
+    assert (model[1].weight.grad - want).norm() < 0.02 * want.norm()
+
+
+def test_pack_takes_wrapped_optimizers_and_names_others():
+    model, optimizer = prepared(1)
+    with pytest.raises(TypeError, match="one of lpmm's"):
+        lpmm.pack(model, torch.optim.AdamW(model.parameters()))
+    wrapped = type("Wrapper", (), {"optimizer": optimizer})()
+    assert len(lpmm.pack(model, wrapped)) == 3
+    lpmm.unpack(model, wrapped)
+    assert optimizer.param_groups[0]["params"][1] is model[1].weight
+
+
+def test_layers_of_a_kind_share_a_compiled_graph():
+    class Block(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear, self.conv = torch.nn.Linear(64, 64), torch.nn.ConvTranspose1d(4, 4, 3, padding=1)
+
+        def forward(self, x):
+            return torch.tanh(self.conv(self.linear(x)))
+
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(*[Block() for _ in range(10)])  # more than the graphs that torch keeps of a function
+    lpmm.pack(model, lpmm.AdamW(model.parameters(), preset="lpmm"))
+    floats, x = floats_of(model), torch.randn(3, 4, 64)
+    for block in model:
+        block.compile(backend="aot_eager", fullgraph=True)
+    for m in (model, floats):
+        m(x).square().sum().backward()
+    for a, b in zip(model, floats):
+        assert (a.linear.weight.grad - b.linear.weight.grad).norm() < 0.02 * b.linear.weight.grad.norm()
+        assert (a.conv.weight.grad - b.conv.weight.grad).norm() < 0.05 * b.conv.weight.grad.norm()
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_torchs_default_type_changes_no_byte(dtype):
+    """Values were decoded into memory of that type."""
+    ends = []
+    for default in (torch.float32, dtype):
+        model, optimizer = prepared(3)
+        torch.set_default_dtype(default)
+        try:
+            for _ in range(2):
+                optimizer.zero_grad()
+                loss_of(model).backward()
+                read = [model[0](IDS), model[1].weight.grad.dequantize()]
+                optimizer.step()
+            read += [optimizer.dequantized(model[1].weight, "momentum"), optimizer.state[model[1].weight]["step"]]
+        finally:
+            torch.set_default_dtype(torch.float32)
+        ends.append(read)
+    assert all(a.dtype == b.dtype and torch.equal(a, b) for a, b in zip(*ends))
+
+
+def test_averages_of_packed_weights_move():
+    """A list of packed weights was averaged in a copy, and a tensor at a time had been rounded the same way each time."""
+    swa = torch.optim.swa_utils
+    model, optimizer = prepared(3, lr=1e-2)
+    with pytest.raises(RuntimeError, match="unpack"):
+        averaged = swa.AveragedModel(model, multi_avg_fn=swa.get_ema_multi_avg_fn(0.9))
+        for _ in range(2):
+            averaged.update_parameters(model)
+    kinds = [swa.AveragedModel(m, multi_avg_fn=swa.get_ema_multi_avg_fn(0.99)) for m in [floats_of(model)]]
+    kinds.append(swa.AveragedModel(model, avg_fn=swa.get_ema_avg_fn(0.99)))
+    for _ in range(100):
+        optimizer.zero_grad()
+        loss_of(model).backward()
+        optimizer.step()
+        for averaged in kinds:
+            averaged.update_parameters(model)
+    floats, packed = (a.module[1].weight for a in kinds)
+    assert (packed - floats).norm() < 0.1 * (model[1].weight - floats).norm()
+
+
+def test_codes_of_a_file_may_have_strides():
+    """Of an expanded tensor, bytes behind its memory had been read."""
+    for codes, steps in ((torch.ones(1, dtype=torch.uint8).expand(2560), torch.ones(20, dtype=torch.bfloat16)),
+                         (torch.ones(5120, dtype=torch.uint8)[::2], torch.ones(1, dtype=torch.bfloat16).expand(20))):
+        packed = lpmm.parameters._rebuild("int8:block128:sr", (40, 64), torch.float32, codes, steps, True, True)
+        assert torch.equal(packed.dequantize(), torch.ones(40, 64))

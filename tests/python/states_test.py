@@ -1,0 +1,139 @@
+"""States, groups and arguments of optimizers: what comes in comes in whole, and an error changes nothing."""
+import copy
+
+import pytest
+
+import lpmm
+
+torch = pytest.importorskip("torch", reason="no torch here: states of optimizers are not tested")
+torch.set_num_threads(1)
+
+
+def trained(kind="AdamW", shapes=((64, 96), (300,)), steps=3, **arguments):
+    generator = torch.Generator().manual_seed(1)
+    ps = [torch.nn.Parameter(torch.randn(s, generator=generator)) for s in shapes]
+    optimizer = getattr(lpmm, kind)(ps, **arguments)
+    for _ in range(steps):
+        for p in ps:
+            p.grad = torch.randn(p.shape, generator=generator)
+        optimizer.step()
+    return ps, optimizer
+
+
+@pytest.mark.parametrize("kind", ["AdEMAMix", "AdamMini", "AdamWFactored", "Adafactor", "Muon", "SGD", "RMSprop"])
+def test_every_state_goes_out_in_fp32_and_comes_back(kind):
+    """AdEMAMix had left its slow momentum behind, Muon the variance of vectors, and those of rows and columns all."""
+    arguments = {"momentum": 0.9} if kind in ("SGD", "RMSprop") else {}
+    ps, optimizer = trained(kind, preset="fp32", **arguments)
+    again = getattr(lpmm, kind)(ps, preset="fp32", **arguments)
+    again.load_state_dict(optimizer.torch_state_dict())
+    for p in ps:
+        assert again.state[p].keys() == optimizer.state[p].keys()
+        assert all(torch.equal(again.state[p][k], v) for k, v in optimizer.state[p].items())
+    packed = getattr(lpmm, kind)(ps, preset="lpmm", **arguments)
+    packed.load_state_dict(optimizer.torch_state_dict())
+    assert all(v.abs().sum() > 0 for p in ps for v in packed.state[p].values())
+
+
+@pytest.mark.parametrize("change,text", [
+    (lambda s: s["state"][0].pop("momentum_steps"), "lacks momentum_steps"), (lambda s: s["state"][0].pop("step"), "lacks step"),
+    (lambda s: s["state"][1].pop("variance"), "lacks variance"), (lambda s: s["state"][1].update(momentum=torch.ones(7)), "has shape"),
+    (lambda s: s["state"][0].update(momentum=torch.ones(7, dtype=torch.uint8)), "uint8 of shape"),
+    (lambda s: s["param_groups"][0]["params"].pop(), r"groups of \[1\] parameters")])
+def test_a_state_that_is_refused_changes_nothing(change, text):
+    ps, optimizer = trained(lr=0.5)
+    states = copy.deepcopy(optimizer.state_dict())
+    bad = copy.deepcopy(states)
+    bad["param_groups"][0]["lr"] = 7.0
+    bad["param_groups"][0]["betas"] = (0.0, 0.9)
+    change(bad)
+    with pytest.raises(ValueError, match=text):
+        optimizer.load_state_dict(bad)
+    after = optimizer.state_dict()
+    assert after["param_groups"] == states["param_groups"]
+    assert all(torch.equal(v, after["state"][i][k]) for i in (0, 1) for k, v in states["state"][i].items())
+    ps[0].grad = torch.ones_like(ps[0])
+    optimizer.step()
+
+
+def test_hooks_of_loading_see_the_states():
+    ps, optimizer = trained()
+    seen = []
+
+    def before(_, given):
+        return {**given, "state": {i: {**s, "step": torch.tensor(77.0)} for i, s in given["state"].items()}}
+
+    optimizer.register_load_state_dict_pre_hook(before)
+    optimizer.register_load_state_dict_post_hook(lambda of: seen.append(len(of.state)))
+    optimizer.load_state_dict(optimizer.state_dict())
+    assert optimizer.state[ps[0]]["step"] == 77 and seen == [2]
+
+
+def test_names_of_parameters_stay():
+    model = torch.nn.Linear(64, 64)
+    optimizer = lpmm.AdamW(model.named_parameters())
+    optimizer.load_state_dict(optimizer.state_dict())
+    lpmm.pack(model, optimizer)
+    assert optimizer.param_groups[0]["param_names"] == ["weight", "bias"]
+
+
+@pytest.mark.parametrize("group,text", [
+    ({"bf16_rounding": "up"}, "'rn'"), ({"preset": "none"}, "unknown preset"), ({"lr": -1}, "learning_rate"), ({"amsgrad": True}, "amsgrad"),
+    ({"clip_norm": 1.0}, "for all groups"), ({"on_nonfinite": "raise"}, "for all groups"), ({"seed": -1}, "seed is -1"),
+    ({"seed": 2**64}, "2\\^64 - 1"), ({"seed": "a"}, "seed is 'a'"), ({"min_elements": 1e3}, "whole number"), ({"specs": "int8"}, "specs"),
+    ({"specs": {"momentum": 8}}, "specs"), ({"preset": None}, "preset"), ({"lr": None}, "lr"), ({"weight_decay": None}, "weight_decay")])
+def test_a_group_that_is_refused_is_not_there(group, text):
+    _, optimizer = trained()
+    with pytest.raises((ValueError, TypeError), match=text) as e:
+        optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(3))], **group})
+    assert len(optimizer.param_groups) == 1 and "incompatible function arguments" not in str(e.value)
+
+
+def test_no_clipping_may_be_none():
+    assert trained(clip_norm=None)[1].last_gradient_norm is None
+
+
+def test_a_rate_that_decays_to_nothing_is_0():
+    ps, optimizer = trained(lr=1e-3, steps=1)
+    scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 1e-9)
+    for _ in range(5):
+        optimizer.step()
+        before = ps[0].detach().clone()
+        scheduler.step()
+    optimizer.step()
+    assert 0 < optimizer.param_groups[0]["lr"] < 1e-30 and torch.equal(before, ps[0].detach())
+
+
+def test_a_parameter_that_changes_its_shape_is_named():
+    for shape in ((64, 90), (64, 128)):
+        ps, optimizer = trained()
+        ps[0].grad = None
+        ps[0].data = torch.ones(shape)
+        ps[0].grad = torch.ones(shape)
+        with pytest.raises(ValueError, match="parameter 0: its shape"):
+            optimizer.step()
+    ps, optimizer = trained(steps=0)
+    optimizer.fold_gradients()
+    ps[0].grad = None
+    ps[0].data = torch.ones(64, 128)
+    with pytest.raises(RuntimeError, match="make a new one"):
+        ps[0].sum().backward()
+
+
+def test_states_that_there_are_not_are_named():
+    ps, optimizer = trained()
+    for p, role in ((ps[0], "slow"), (torch.ones(3), "momentum")):
+        with pytest.raises(ValueError, match="no state"):
+            optimizer.dequantized(p, role)
+
+
+def test_a_step_does_not_follow_torchs_default_device():
+    torch.set_default_device("meta")
+    try:
+        p = torch.nn.Parameter(torch.ones(300, 300, device="cpu"))
+        optimizer = lpmm.AdamW([p], lr=0.1).fold_gradients()
+        p.sum().backward()
+        optimizer.step()
+    finally:
+        torch.set_default_device(None)
+    assert optimizer.state[p]["step"] == 1 and torch.allclose(p, torch.full((300, 300), 0.899), atol=1e-3)
