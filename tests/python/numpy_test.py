@@ -1,8 +1,11 @@
 """What needs no torch: quantize, dequantize, plan, errors, threads, forks."""
+import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
+import zlib
 
 import numpy
 import pytest
@@ -111,3 +114,50 @@ def test_a_child_process_has_threads_of_its_own():
 def test_the_package_comes_without_torch():
     code = "import sys, lpmm; sys.exit('torch' in sys.modules or 'AdamW' not in lpmm.__all__)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+@pytest.mark.parametrize("call,text", [
+    (lambda x: lpmm.quantize(x, "int8", seed=-1), "seed"), (lambda x: lpmm.quantize(x, "int8", step=2**32), "step"),
+    (lambda x: lpmm.quantize(x, None), "spec is None"), (lambda x: lpmm.dequantize(x, x, "int8", 300), "codes is of type"),
+    (lambda x: lpmm.dequantize(*lpmm.quantize(x, "int8"), "int8", 300), "shape 300"),
+    (lambda x: lpmm.plan({"w": 300}), "300"), (lambda x: lpmm.plan({"w": (3, 4)}, min_elements=1e3), "min_elements")])
+def test_wrong_types_are_named(call, text):
+    with pytest.raises(TypeError, match=text) as e:
+        call(values(300))
+    assert "incompatible function arguments" not in str(e.value)
+
+
+def run_folder(folder, log="", state="{}", file=b""):
+    checkpoint = folder / "checkpoints" / "step_00000005"
+    checkpoint.mkdir(parents=True)
+    (folder / "config.toml").write_text("")
+    (folder / "log.jsonl").write_text(log)
+    (checkpoint / "state.json").write_text(state)
+    (checkpoint / "model.safetensors").write_bytes(file)
+    return folder
+
+
+def test_the_log_of_a_run_that_goes_on_is_read(tmp_path):
+    run = run_folder(tmp_path, '{"step": 1}\n{"st')
+    assert lpmm.load_run(run).log == [{"step": 1}]
+    shutil.rmtree(run / "checkpoints")
+    assert lpmm.load_run(run).log == [{"step": 1}]
+    with pytest.raises(FileNotFoundError, match="no checkpoint yet"):
+        lpmm.load_run(run).weights()
+    (run / "log.jsonl").write_text('{"st\n{"step": 1}\n')
+    with pytest.raises(ValueError, match="line 1 is damaged"):
+        lpmm.load_run(run)
+
+
+@pytest.mark.parametrize("header", ["", "[]", "null", '{"a": 3}', '{"a.parameter": {}, "__metadata__": {}}',
+                                    '{"a.parameter": {"dtype": "F32", "data_offsets": [0, 7]}, "__metadata__": {}}',
+                                    '{"a.parameter": {"dtype": "F32", "data_offsets": [8, 64]}, "__metadata__": {}}',
+                                    '{"a.parameter": {"dtype": "F32", "data_offsets": [-8, 0]}, "__metadata__": {}}',
+                                    '{"a.parameter.codes": {"data_offsets": [0, 1]}, "__metadata__": {}}'])
+@pytest.mark.parametrize("state", ["{}", "[]", '{"version": 1}', "right"])
+def test_a_damaged_checkpoint_is_a_value_error(tmp_path, header, state):
+    file = len(header).to_bytes(8, "little") + header.encode() + bytes(16)
+    if state == "right":
+        state = json.dumps({"version": 1, "files": {"model.safetensors": {"crc32": f"{zlib.crc32(file):08x}"}}})
+    with pytest.raises(ValueError, match="step_00000005 is damaged"):
+        lpmm.load_run(run_folder(tmp_path, state=state, file=file)).weights()

@@ -20,24 +20,38 @@ class Run:
         self.checkpoint, self.config, self.log = folder, None, []
         if not (folder / "state.json").exists():
             found = sorted((folder / "checkpoints").glob("step_" + "[0-9]" * 8))
-            if not found:
+            if not found and not (folder / "log.jsonl").exists():
                 raise FileNotFoundError(f"{folder} has no checkpoints/step_NNNNNNNN; give the folder of a run or of a checkpoint")
-            self.checkpoint, self.config = found[-1], (folder / "config.toml").read_text(encoding="utf-8")
+            self.checkpoint, self.config = found[-1] if found else None, (folder / "config.toml").read_text(encoding="utf-8")
             with open(folder / "log.jsonl", encoding="utf-8") as log:
-                self.log = [json.loads(line) for line in log]
+                for number, line in enumerate(log, 1):
+                    try:
+                        self.log.append(json.loads(line))
+                    except ValueError as e:
+                        if line.endswith("\n"):  # a run may be writing the last one, or have ended in it
+                            raise ValueError(f"{folder / 'log.jsonl'}, line {number} is damaged: {e}; remove it") from None
 
     def weights(self):
         """{name: fp32 array}, with the run's names, which are transformers'. Rows of matrices are outputs, as in torch.nn.Linear."""
-        path = self.checkpoint / "model.safetensors"
+        if self.checkpoint is None:
+            raise FileNotFoundError("the run has no checkpoint yet")
+        try:
+            return self._weights(self.checkpoint / "model.safetensors")
+        except (KeyError, TypeError, AttributeError, IndexError, ValueError) as e:
+            raise ValueError(f"{self.checkpoint} is damaged, or of another version: {e!r}; take another checkpoint of the run") from None
+
+    def _weights(self, path):
         state, file = json.loads((self.checkpoint / "state.json").read_text(encoding="utf-8")), path.read_bytes()
         if state.get("version") != 1 or int(state["files"][path.name]["crc32"], 16) != zlib.crc32(file):
-            raise ValueError(f"{path} is not the file that was saved, or of another version; take another checkpoint of the run")
+            raise ValueError(f"{path.name} is not the file that was saved")
         end = 8 + int.from_bytes(file[:8], "little")
         header = json.loads(file[8:end])
         specs = header.pop("__metadata__")
 
         def data(name):
             begin, stop = header[name]["data_offsets"] if name in header else (0, 0)
+            if not 0 <= begin <= stop:
+                raise ValueError(f"{name} ends before it begins")
             return numpy.frombuffer(file, numpy.uint8, stop - begin, end + begin)
 
         out = {}
@@ -82,4 +96,4 @@ def _tied(model, name):
 
 
 def _shape(specs, name):
-    return [int(n) for n in specs[name + ".shape"].split(",")]
+    return [int(n) for n in specs[name + ".shape"].split(",") if n]
