@@ -390,7 +390,6 @@ NB_MODULE(_lpmm, m) {
   });  // an error now rather than in a step
   m.def("presets", [] { return std::vector<std::string>(preset_names().begin(), preset_names().end()); });
   m.def("rules", [] { return std::vector<std::string>(rule_names().begin(), rule_names().end()); });
-  m.def("spec", [](const std::string& text) { return lpmm::to_string(parse_spec(text)); });
   nb::class_<OptimizerConfig>(m, "Config");
   m.def("config", &make_config);
   nb::class_<Plan>(m, "Plan")

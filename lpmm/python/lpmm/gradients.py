@@ -187,6 +187,7 @@ class PackedGradient(torch.Tensor):
 
     def scale_by(self, factor):
         self.scale *= _number(factor)
+        return self
 
     def square_sum(self):
         """Of the gradients' sum before it is rounded to codes; on average, where there were several."""
@@ -249,14 +250,6 @@ class PackedGradient(torch.Tensor):
         self.fold(other if alpha == 1 else other * alpha)
         return self
 
-    def _multiply(func, self, factor):
-        self.scale_by(factor)
-        return self
-
-    def _divide(func, self, factor):
-        self.scale_by(1 / _number(factor))
-        return self
-
     def _multiply_each(func, grads, factor):
         for g, by in zip(grads, factor if isinstance(factor, (list, tuple)) else [factor] * len(grads)):
             g.mul_(by)
@@ -277,7 +270,8 @@ class PackedGradient(torch.Tensor):
                     found_inf.fill_(1)
 
     _special = {
-        "add": _add, "add_": _add, "mul_": _multiply, "div_": _divide, "linalg_vector_norm": _norm,
+        "add": _add, "add_": _add, "linalg_vector_norm": _norm, "mul_": lambda func, self, factor: self.scale_by(factor),
+        "div_": lambda func, self, factor: self.scale_by(1 / _number(factor)),
         "zero_": lambda func, self: PackedGradient.zero_(self), "detach": lambda func, self: self,
         "_amp_foreach_non_finite_check_and_unscale_": _unscale, "_foreach_mul_": _multiply_each,
     }

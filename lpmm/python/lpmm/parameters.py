@@ -40,9 +40,8 @@ class PackedParameter(torch.Tensor):
         self.memory, self.plan = memory, plan
         self.packed_sum = None  # the PackedGradient that takes its gradient, if it has one
         self.anchor = torch.zeros((), dtype=dtype, device=self.device, requires_grad=True)
-        number, self.rows = next(_numbers), shape[0] if shape else 1
-        self.key = torch.tensor(number, device="cpu")
-        _weights[number] = self
+        self.key = torch.tensor(next(_numbers), device="cpu")
+        _weights[int(self.key)] = self
 
     @classmethod
     def empty(cls, spec, shape, dtype, device):
@@ -104,13 +103,12 @@ class PackedParameter(torch.Tensor):
         return f"PackedParameter(shape={tuple(self.shape)}, spec='{self.spec}')"
 
     def _copy(self):
-        memory = Memory.__new__(Memory)
-        memory.spec, memory.codes, memory.steps = self.spec, self.memory.codes.clone(), self.memory.steps.clone()
-        return PackedParameter(memory, self.plan, self.shape, self.dtype)
+        return _rebuild(self.spec, self.shape, self.dtype, self.memory.codes.clone(), self.memory.steps.clone(), False, False)
 
     def __deepcopy__(self, memo):
-        memo[id(self)] = _like(self._copy(), self)
-        return memo[id(self)]
+        copied = self._copy()
+        is_parameter = isinstance(self, torch.nn.Parameter)
+        return memo.setdefault(id(self), torch.nn.Parameter(copied, requires_grad=self.requires_grad) if is_parameter else copied)
 
     def __reduce_ex__(self, protocol):
         return _rebuild, (self.spec, tuple(self.shape), self.dtype, self.memory.codes, self.memory.steps,
@@ -171,13 +169,6 @@ class PackedParameter(torch.Tensor):
         self.memory.codes.copy_(values.memory.codes)
         self.memory.steps.copy_(values.memory.steps)
         return self
-
-
-def _like(packed, of):
-    """A parameter where `of` is one."""
-    if isinstance(of, torch.nn.Parameter):
-        return torch.nn.Parameter(packed, requires_grad=of.requires_grad)
-    return packed
 
 
 def _rebuild(spec, shape, dtype, codes, steps, is_parameter, requires_grad):
@@ -340,7 +331,7 @@ def _call_embedding(ids, weight, padding_idx=None, max_norm=None, norm_type=2.0,
     if max_norm is not None or scale_grad_by_freq or sparse:
         raise ValueError("a packed embedding has no max_norm, scale_grad_by_freq or sparse; leave its weight unpacked")
     if padding_idx is not None and padding_idx < 0:
-        padding_idx += weight.rows
+        padding_idx += weight.shape[0]
     return _embedding(ids, weight.key, weight.live_anchor(), weight.shape[1], -1 if padding_idx is None else padding_idx)
 
 
