@@ -88,6 +88,18 @@ def test_another_optimizer_takes_over_gradients_that_the_first_one_left(folds, p
     assert (model[1].weight - reference[1].weight).norm() < 0.5 * step.norm()
 
 
+def test_a_gradient_stays_where_its_model_is_converted():
+    for convert, dtype in ((torch.nn.Module.float, torch.float32), (torch.nn.Module.cpu, torch.float32), (torch.nn.Module.bfloat16, torch.bfloat16)):
+        model, optimizer = prepared(2)
+        loss_of(model).backward()
+        want = model[1].weight.grad.norm()
+        convert(model)
+        assert model[1].weight.grad.norm() == want and model[1].weight.grad.dtype == dtype
+        loss_of(model).backward()
+        assert abs(model[1].weight.grad.norm() - 2 * want) < 0.02 * want
+        optimizer.step()
+
+
 def test_the_way_of_folding_stays():
     for first, second in ((None, "none"), ("none", None)):
         _, optimizer = prepared(1)

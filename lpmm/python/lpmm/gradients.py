@@ -212,10 +212,10 @@ class PackedGradient(torch.Tensor):
 
     @data.setter
     def data(self, values):
-        if values.dtype == self.dtype:
-            self.zero_().fold(values)
-        else:  # of module.half()
+        if values.dtype != self.dtype:  # of module.half()
             torch.Tensor.data.__set__(self, values)
+        elif values is not self:
+            self.zero_().fold(readable(values))
 
     def __setitem__(self, key, values):
         raise RuntimeError(_READ_ONLY.format("g[...] = x"))

@@ -402,8 +402,8 @@ def pack(model, optimizer):
         else:
             new[id(p)] = torch.nn.Parameter(packed, requires_grad=p.requires_grad)
     if not names:
-        raise ValueError("no weight was packed: the optimizer trains none of this model's Linear, Embedding or convolution weights, or "
-                         "its preset keeps parameters in fp32; take preset='lpmm-min'")
+        raise ValueError("no weight was packed: the optimizer trains none of this model's Linear, Embedding or convolution weights, they "
+                         "are packed already, or its preset keeps parameters in fp32; take preset='lpmm-min'")
     _replace(model, optimizer, new)
     optimizer.fold_gradients()
     return names
