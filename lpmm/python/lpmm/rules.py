@@ -84,7 +84,8 @@ class AdamWFactored(Optimizer):
 class Adafactor(Optimizer):
     """torch's arguments, and of transformers' beta1 (of a momentum of updates), scale_parameter and relative_step.
 
-    eps[0] is added to squares; None: the floor that torch's has.
+    eps[0] is added to squares; None: the floor that torch's has. A tensor of more dimensions is a matrix with a row for each index of
+    the first one, where torch's has a stack of matrices.
     """
 
     rule = "adafactor"
