@@ -56,6 +56,16 @@ def test_a_state_that_is_refused_changes_nothing(change, text):
     optimizer.step()
 
 
+def test_momentum_alone_needs_no_number_of_steps():
+    """torch's SGD and Muon keep none, nor do packages with Lion."""
+    for kind, name in (("SGD", "momentum_buffer"), ("Muon", "momentum_buffer"), ("Lion", "exp_avg")):
+        ps, optimizer = trained(kind, shapes=((64, 96),), **({"momentum": 0.9} if kind == "SGD" else {}))
+        given = optimizer.torch_state_dict()
+        given["state"] = {0: {name: torch.ones(64, 96)}}
+        optimizer.load_state_dict(given)
+        assert (optimizer.dequantized(ps[0], "momentum") - 1).abs().max() < 0.1
+
+
 def test_hooks_of_loading_see_the_states():
     ps, optimizer = trained()
     seen = []

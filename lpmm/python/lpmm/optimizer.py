@@ -424,7 +424,8 @@ class Optimizer(torch.optim.Optimizer):
 
     def _taken(self, p, slot, saved, ordinal):
         state = slot.new_state(p)
-        missing = {k for k in state if not k.startswith("compensation") and (k != "step" or "momentum_buffer" not in saved)}
+        counts = any("variance" in k for k in state)  # others' momentum alone comes without the number of steps
+        missing = {k for k in state if not k.startswith("compensation") and (counts or k != "step")}
         for key, value in saved.items():
             if value is None:  # of torch's SGD
                 continue
