@@ -73,10 +73,14 @@ def test_hooks_of_loading_see_the_states():
     def before(_, given):
         return {**given, "state": {i: {**s, "step": torch.tensor(77.0)} for i, s in given["state"].items()}}
 
+    def in_place(_, given):
+        given["param_groups"] = [{**g, "lr": 0.25} for g in given["param_groups"]]
+
     optimizer.register_load_state_dict_pre_hook(before)
+    optimizer.register_load_state_dict_pre_hook(in_place, prepend=True)
     optimizer.register_load_state_dict_post_hook(lambda of: seen.append(len(of.state)))
     optimizer.load_state_dict(optimizer.state_dict())
-    assert optimizer.state[ps[0]]["step"] == 77 and seen == [2]
+    assert optimizer.state[ps[0]]["step"] == 77 and optimizer.param_groups[0]["lr"] == 0.25 and seen == [2]
 
 
 def test_names_of_parameters_stay():

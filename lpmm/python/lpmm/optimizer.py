@@ -391,8 +391,9 @@ class Optimizer(torch.optim.Optimizer):
     # ---- checkpoints: torch would turn codes into the type of the parameter
     def load_state_dict(self, state_dict):
         """Takes a state of its own, as it is, or one of torch.optim's, rounded to nearest. Changes nothing where it raises."""
+        state_dict = dict(state_dict)
         for hook in self._optimizer_load_state_dict_pre_hooks.values():
-            state_dict = hook(self, dict(state_dict)) or state_dict
+            state_dict = hook(self, state_dict) or state_dict
         groups = state_dict["param_groups"]
         sizes = [[len(g["params"]) for g in of] for of in (groups, self.param_groups)]
         if sizes[0] != sizes[1]:
