@@ -56,9 +56,7 @@ void check_pack_options(const PackOptions& options) {
 [[noreturn]] void refuse_broken(const std::string& first, std::int64_t others, Decoder& decoder) {
   std::int64_t broken = 1;
   for (; others > 0; --others) broken += decoder.next().error.empty() ? 0 : 1;
-  throw RunError(fmt::format(
-      "{}. There are {} such files; remove them, or `lpmm data pack-images --skip-broken` leaves them out",
-      first, broken));
+  throw RunError(fmt::format("{}. There are {} such files; remove them, or {}", first, broken, kSkipAdvice));
 }
 
 // Takes pictures out that do not decode; all are looked at for that.

@@ -87,6 +87,7 @@ void pack_named_pictures(RunConfig& config, const std::string& checkpoint, Progr
   options.source.columns = said.columns;
   options.source.validation_share = said.validation_share;
   options.source.seed = config.data.draw_seed;
+  options.source.skips_others = config.data.conversations.skip_broken;
   options.frame = chosen_frame(config, checkpoint);
   options.threads = config.train.threads;
   PictureList list = list_pictures(options.source);

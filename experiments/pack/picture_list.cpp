@@ -256,9 +256,9 @@ PictureList list_pictures(const PictureSource& source) {
   if (!source.test_path.empty()) take_test_path(source, parts, list);
   if (list.other_formats.count > 0 && !source.skips_others) {
     const std::string& first = list.other_formats.first;
-    throw RunError(
-        fmt::format("{}: {}. There are {} such files; `lpmm data pack-images --skip-broken` leaves them out",
-                    first, conversion_advice(format_of_file(first)), list.other_formats.count));
+    throw RunError(fmt::format("{}: {}. There are {} such files; {}", first,
+                               conversion_advice(format_of_file(first)), list.other_formats.count,
+                               kSkipAdvice));
   }
   check_count(parts.train, source.path);
   if (source.asks_share && !parts.test.empty()) {

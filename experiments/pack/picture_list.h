@@ -15,8 +15,10 @@ struct PictureSource {
   double validation_share = 0.1;  // share of each class to test on if there is no such part
   bool asks_share = false;        // the user asked for that share: a test part beside it is an error
   std::uint64_t seed = 1;         // the seed of that share
-  bool skips_others = false;      // leaves out pictures of formats that are not decoded; else an error
+  bool skips_others = false;  // leaves out pictures of other formats, and rows that name none; else errors
 };
+inline constexpr const char* kSkipAdvice =
+    "data.skip_broken = true (of `lpmm data pack-images`: --skip-broken) leaves them out";
 inline constexpr const char* kTestParts[] = {"test", "val", "validation", "valid", "dev"};
 
 struct LeftOut {

@@ -82,13 +82,13 @@ bool is_picture_table(const std::string& path) {
   return is_table(lower_case(path));
 }
 
-PictureParts read_picture_table(const PictureSource& source, PictureList& list) {
-  const Table table = read_table(source.path);
-  const auto [file, label, split] = columns_of(table, source.columns);
-  std::map<std::string, PictureClasses> parts;      // by their names
-  std::map<std::string, const Table::Row*> before;  // the first row of each file
-  for (const Table::Row& row : table.rows) {
-    const std::string &name = row.cells[file], &of = row.cells[label];
+PictureParts read_picture_table(const PictureSource& source, PictureList& list) try {
+  Table table = read_table(source.path, {.skips_broken = source.skips_others});
+  const PictureColumns places = columns_of(table, source.columns);
+  std::map<std::string, PictureClasses> parts;                         // by their names
+  std::map<std::string, std::pair<std::int64_t, std::string>> before;  // line and label of each file
+  table.keep_readable([&](const Table::Row& row) {
+    const std::string &name = row.cells[places.file], &of = row.cells[places.label];
     if (name.empty() || of.empty()) table.refuse(row, "has no file or no label");
     if (of.find('\n') != std::string::npos) table.refuse(row, "has a line break in its label");
     const std::string path = (fs::path(source.path).parent_path() / name).lexically_normal().string();
@@ -96,19 +96,23 @@ PictureParts read_picture_table(const PictureSource& source, PictureList& list) 
     if (!fs::is_regular_file(path, error)) {
       table.refuse(row, fmt::format("names {}, and there is no file {}", name, path));
     }
-    const auto [known, is_new] = before.emplace(path, &row);
+    const auto [known, is_new] = before.emplace(path, std::pair(row.line, of));
     if (!is_new) {
       table.refuse(row, fmt::format("names {} again, as {}; line {} has it as {}", name, of,
-                                    known->second->line, known->second->cells[label]));
+                                    known->second.first, known->second.second));
     }
     if (const auto format = format_of_file(path); !format.empty() && !is_decoded(format)) {
       list.other_formats.add(path);
     } else {
-      const std::string part = split < 0 ? "train" : row.cells[static_cast<std::size_t>(split)];
+      const std::string part = places.split < 0 ? "train" : row.cells[static_cast<std::size_t>(places.split)];
       parts[lower_case(part)][of].push_back(path);
     }
-  }
+  });
+  table.broken.tell(source.path, table.rows.size());
   return chosen_parts(source, std::move(parts), list);
+} catch (const BrokenRow& row) {
+  if (source.skips_others) throw;
+  throw RunError(fmt::format("{}; {}", row.what(), kSkipAdvice));
 }
 
 }  // namespace lpmm

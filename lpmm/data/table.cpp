@@ -4,11 +4,15 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "lpmm/base/error.h"
+#include "lpmm/base/terminal.h"
+#include "lpmm/base/text.h"
 #include "lpmm/data/utf8.h"
 #include "lpmm/files/gz_file.h"
 #include "lpmm/files/json.h"
@@ -24,17 +28,24 @@ std::string_view without_spaces(std::string_view text) {
 }
 
 [[noreturn]] void refuse_line(const std::string& path, std::int64_t line, std::string_view why) {
-  throw RunError(fmt::format("{}: line {} {}", path, line, why));
+  throw BrokenRow(path, line, why);
 }
 
-std::string read_utf8(const std::string& path) {
+// Refuses text, which begins with the given line, that is no UTF-8.
+void check_line(const std::string& path, std::int64_t line, std::string_view text) {
+  const std::size_t bad = first_bad_byte(text);
+  if (bad == std::string::npos) return;
+  const std::string_view before = text.substr(0, bad);
+  refuse_line(
+      path, line + std::ranges::count(before, '\n'),
+      fmt::format("is not UTF-8 from byte {} on: save the file as UTF-8", bad - (before.rfind('\n') + 1)));
+}
+
+// Text of UTF-8, unless its lines are looked at one by one.
+std::string table_text(const std::string& path, const TableReading& reading) {
   std::string text = read_plain_or_gz(path);
   if (text.find_first_not_of(" \r\n") == std::string::npos) throw RunError(fmt::format("{}: is empty", path));
-  if (const std::size_t bad = first_bad_byte(text); bad != std::string::npos) {
-    const std::size_t begin = bad == 0 ? 0 : text.rfind('\n', bad - 1) + 1;
-    refuse_line(path, 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(bad), '\n'),
-                fmt::format("is not UTF-8 from byte {} on: save the file as UTF-8", bad - begin));
-  }
+  if (!reading.skips_broken) check_line(path, 1, text);
   return text;
 }
 
@@ -43,23 +54,42 @@ enum class Quotes { kText, kOnALine, kAnywhere };
 // Reads cells one after the other.
 class Cells {
  public:
-  Cells(const std::string& path, std::string_view text, char between, Quotes quotes)
-      : path_(path), text_(text), between_(between), quotes_(quotes) {}
+  Cells(const std::string& path, std::string_view text, char between, Quotes quotes,
+        const TableReading& reading)
+      : path_(path), text_(text), between_(between), quotes_(quotes), reading_(reading) {}
   bool at_end() const { return at_ >= text_.size(); }
 
-  // The next row; one of an empty line has a single empty cell.
+  // The next row; one of an empty line has a single empty cell. Where it throws, what
+  // follows begins with the next row, or where quotes have no end with the next line.
   Table::Row row() {
     Table::Row row{line_, {}};
+    const std::size_t begin = at_;
+    try {
+      read(row);
+    } catch (const BrokenRow& broken) {
+      at_ = std::min(text_.find('\n', begin), text_.size()) + 1;
+      line_ = row.line + 1;
+      if (broken.line == row.line) throw;
+      refuse_line(path_, row.line, fmt::format("opens a quote, and line {} {}", broken.line, broken.why));
+    }
+    if (reading_.skips_broken) check_line(path_, row.line, text_.substr(begin, at_ - begin));
+    return row;
+  }
+
+ private:
+  void read(Table::Row& row) {
     for (;;) {
       row.cells.push_back(cell());
       const bool goes_on = at_ < text_.size() && text_[at_] == between_;
       if (at_ < text_.size() && text_[at_] == '\n') ++line_;
       ++at_;
-      if (!goes_on) return row;
+      if (!goes_on) return;
     }
   }
-
- private:
+  std::string kept(std::string_view text) const {
+    if (!reading_.keeps_spaces) return std::string(without_spaces(text));
+    return std::string(text.substr(0, text.size() - (text.ends_with('\r') ? 1 : 0)));
+  }
   bool ends_cell(std::size_t at) const {
     while (at < text_.size() && (text_[at] == '\r' || text_[at] == ' ')) ++at;
     return at >= text_.size() || text_[at] == between_ || text_[at] == '\n';
@@ -72,7 +102,7 @@ class Cells {
     const std::size_t end = std::min(text_.find_first_of(ends, at_, 2), text_.size());
     const std::string_view plain = text_.substr(at_, end - at_);
     at_ = end;
-    return std::string(without_spaces(plain));
+    return kept(plain);
   }
   // Nothing where the cell is not in quotes.
   std::optional<std::string> quoted_cell() {
@@ -91,7 +121,7 @@ class Cells {
         at_ = at + 1;
         while (at_ < text_.size() && (text_[at_] == '\r' || text_[at_] == ' ')) ++at_;
         line_ += breaks;
-        return std::string(without_spaces(cell));
+        return reading_.keeps_spaces ? cell : std::string(without_spaces(cell));
       } else if (quotes_ == Quotes::kOnALine) {
         return {};
       } else {
@@ -106,34 +136,39 @@ class Cells {
   std::string_view text_;
   char between_;
   Quotes quotes_;
+  TableReading reading_;
   std::size_t at_ = 0;
   std::int64_t line_ = 1;
 };
 
 bool holds_nothing(const Table::Row& row) {
-  return std::ranges::all_of(row.cells, [](const std::string& cell) { return cell.empty(); });
+  return std::ranges::all_of(row.cells, [](const std::string& cell) { return without_spaces(cell).empty(); });
 }
 
-Table read_cells(const std::string& path, std::string_view text, char between, Quotes quotes,
-                 bool has_names) {
+Table read_cells(const std::string& path, std::string_view text, char between, Quotes quotes, bool has_names,
+                 const TableReading& reading) {
   Table table;
   table.path = path;
-  Cells cells(path, text, between, quotes);
+  table.broken.are_left_out = reading.skips_broken;
+  Cells cells(path, text, between, quotes, reading);
   while (has_names && table.names.empty() && !cells.at_end()) {
     if (Table::Row row = cells.row(); !holds_nothing(row)) table.names = std::move(row.cells);
   }
+  for (std::string& name : table.names) name = without_spaces(name);
   while (!cells.at_end()) {
-    Table::Row row = cells.row();
-    if (holds_nothing(row)) continue;
-    if (quotes != Quotes::kText && row.cells.size() != table.names.size()) {
-      table.refuse(row, fmt::format("has {} cells, but the first line names {} columns; {}", row.cells.size(),
-                                    table.names.size(),
-                                    row.cells.size() > table.names.size()
-                                        ? fmt::format("a text with a {} in it stands in quotes",
-                                                      between == '\t' ? "tab" : std::string(1, between))
-                                        : "add those that are missing, or take the row out"));
-    }
-    table.rows.push_back(std::move(row));
+    table.broken.take([&] {
+      Table::Row row = cells.row();
+      if (holds_nothing(row)) return;
+      if (quotes != Quotes::kText && row.cells.size() != table.names.size()) {
+        table.refuse(row, fmt::format("has {} cells, but the first line names {} columns; {}",
+                                      row.cells.size(), table.names.size(),
+                                      row.cells.size() > table.names.size()
+                                          ? fmt::format("a text with a {} in it stands in quotes",
+                                                        between == '\t' ? "tab" : std::string(1, between))
+                                          : "add those that are missing, or take the row out"));
+      }
+      table.rows.push_back(std::move(row));
+    });
   }
   return table;
 }
@@ -160,6 +195,7 @@ void add_list(const std::string& name, const Json& value, Table& table, Table::R
   const auto place = static_cast<std::size_t>(at - table.lists.begin());
   if (at == table.lists.end()) table.lists.push_back(name);
   row.lists.resize(std::max(row.lists.size(), place + 1));
+  if (value.is_object()) row.with_object.push_back(static_cast<int>(place));
   if (!value.is_array()) return;
   for (const Json& one : value) {
     row.lists[place].push_back(as_cell(one));
@@ -170,7 +206,9 @@ void add_list(const std::string& name, const Json& value, Table& table, Table::R
 // Adds a JSON object.
 void add_object(const Json& object, std::int64_t line, Table& table) {
   Table::Row row{line, std::vector<std::string>(table.names.size())};
-  if (!object.is_object()) table.refuse(row, "is no JSON object, as {\"text\": \"...\", \"label\": \"...\"}");
+  if (!object.is_object())
+    table.refuse(row, fmt::format("is no JSON object, as {{\"text\": \"...\", \"label\": \"...\"}}{}",
+                                  object.is_array() ? "; a list of them is a .json" : ""));
   for (const auto& [name, value] : object.items()) {
     if (value.is_structured()) {
       add_list(name, value, table, row);
@@ -178,6 +216,7 @@ void add_object(const Json& object, std::int64_t line, Table& table) {
     }
     const auto at = std::ranges::find(table.names, name);
     const auto place = static_cast<std::size_t>(at - table.names.begin());
+    if (value.is_null() && std::ranges::count(table.lists, name) > 0) continue;
     if (at == table.names.end()) table.names.push_back(name);
     row.cells.resize(table.names.size());
     if (value.is_null()) continue;
@@ -186,9 +225,11 @@ void add_object(const Json& object, std::int64_t line, Table& table) {
   table.rows.push_back(std::move(row));
 }
 
-Table read_json_table(const std::string& path, const std::string& text, bool has_lines) {
+Table read_json_table(const std::string& path, const std::string& text, bool has_lines,
+                      const TableReading& reading) {
   Table table;
   table.path = path;
+  table.broken.are_left_out = reading.skips_broken;
   const auto parsed = [&](const std::string& piece, std::int64_t line) {
     try {
       return parse_json(piece, 64, SameNames::kRefused);
@@ -203,7 +244,8 @@ Table read_json_table(const std::string& path, const std::string& text, bool has
       const std::string_view piece = without_spaces(std::string_view(text).substr(at, end - at));
       ++line;
       at = end + 1;
-      if (!piece.empty()) add_object(parsed(std::string(piece), line), line, table);
+      if (!piece.empty())
+        table.broken.take([&] { add_object(parsed(std::string(piece), line), line, table); });
     }
   } else {
     const Json all = parsed(text, 1);
@@ -212,7 +254,7 @@ Table read_json_table(const std::string& path, const std::string& text, bool has
           fmt::format("{}: is no list of objects; a file of an object per line is a .jsonl", path));
     }
     std::int64_t number = 0;
-    for (const Json& object : all) add_object(object, ++number, table);
+    for (const Json& object : all) table.broken.take([&] { add_object(object, ++number, table); });
   }
   for (Table::Row& row : table.rows) {
     row.cells.resize(table.names.size());
@@ -261,14 +303,62 @@ int Table::list_of_any(std::span<const std::string_view> some) const {
   return first_place(lists, some);
 }
 
-void Table::refuse_null(const Row& row, int list) const {
+void Table::refuse_no_list(const Row& row, int list) const {
+  const std::string& name = lists[static_cast<std::size_t>(list)];
+  const auto cell = std::ranges::find(names, name);
+  const bool has_cell =
+      cell != names.end() && !row.cells[static_cast<std::size_t>(cell - names.begin())].empty();
+  if (has_cell || std::ranges::count(row.with_object, list) > 0) {
+    refuse(row, fmt::format(
+                    "has no list in {0}, as others have: write {{\"{0}\": [\"...\"]}}, or take the row out",
+                    name));
+  }
   if (std::ranges::count(row.with_null, list) == 0) return;
-  refuse(row, fmt::format("has null in its list {}: write what belongs there, or take the row out",
-                          lists[static_cast<std::size_t>(list)]));
+  refuse(row, fmt::format("has null in its list {}: write what belongs there, or take the row out", name));
 }
 
 void Table::refuse(const Row& row, std::string_view why) const {
   refuse_line(path, row.line, why);
+}
+
+bool BrokenRows::take(const std::function<void()>& read) {
+  try {
+    read();
+    return true;
+  } catch (const BrokenRow& row) {
+    if (!are_left_out) throw;
+    rows.push_back(row);
+    return false;
+  }
+}
+
+void BrokenRows::tell(const std::string& path, std::size_t kept) const {
+  std::vector<BrokenRow> in_order = rows;  // they are found in several passes
+  std::ranges::stable_sort(in_order, {}, &BrokenRow::line);
+  std::vector<std::string> reasons;
+  for (const BrokenRow& row : in_order) {
+    if (reasons.size() < kMostReasons) reasons.emplace_back(row.what());
+  }
+  if (kept == 0 && !rows.empty()) throw RunError(fmt::format("no row can be read; {}", reasons[0]));
+  tell_left_out(path, std::ssize(rows), std::ssize(rows) + static_cast<std::int64_t>(kept), reasons);
+}
+
+void Table::keep_readable(const std::function<void(Row& row)>& read) {
+  std::vector<Row> kept;
+  for (Row& row : rows) {
+    if (broken.take([&] { read(row); })) kept.push_back(std::move(row));
+  }
+  rows = std::move(kept);
+}
+
+BrokenRow::BrokenRow(const std::string& path, std::int64_t in_line, std::string_view reason)
+    : RunError(fmt::format("{}: line {} {}", path, in_line, reason)), line(in_line), why(reason) {}
+
+void tell_left_out(const std::string& path, std::int64_t count, std::int64_t all,
+                   std::span<const std::string> reasons) {
+  if (count == 0) return;
+  tell(fmt::format("{}: {} of {} cannot be read and are left out, the first ones:\n", path, count, all));
+  for (const std::string& reason : reasons) tell(fmt::format("  {}\n", printable(reason)));
 }
 
 std::string shown_column(const std::string& name) {
@@ -310,6 +400,23 @@ bool is_table(std::string_view path) {
                              [&](std::string_view ending) { return without_gz(path).ends_with(ending); });
 }
 
+void tell_test_files(const std::string& folder, std::span<const std::string> files) {
+  constexpr std::string_view kTests[] = {"test", "dev", "validation", "valid", "val", "eval"};
+  const auto named = [&](std::span<const std::string_view> names) -> std::string {
+    for (const std::string& file : files) {
+      const std::string name = std::filesystem::path(file).filename().string();
+      if (std::ranges::count(names, std::string_view(name).substr(0, name.find('.'))) > 0) return file;
+    }
+    return "";
+  };
+  const std::string train = named(std::array<std::string_view, 1>{"train"}), test = named(kTests);
+  if (train.empty() || test.empty()) return;
+  tell(printable(fmt::format("{}: all its files are trained on, {} too; to test on that: data.path = \"{}\", "
+                             "data.test_path = \"{}\"",
+                             folder, test, train, test)) +
+       "\n");
+}
+
 std::string find_table(const std::string& stem) {
   for (const std::string_view ending : kTableEndings) {
     if (std::string found = find_plain_or_gz(stem + std::string(ending)); !found.empty()) return found;
@@ -317,17 +424,17 @@ std::string find_table(const std::string& stem) {
   return "";
 }
 
-Table read_table(const std::string& path) {
-  const std::string text = read_utf8(path);
+Table read_table(const std::string& path, const TableReading& reading) {
+  const std::string text = table_text(path, reading);
   const std::string_view name = without_gz(path);
-  if (name.ends_with(".jsonl")) return read_json_table(path, text, true);
-  if (name.ends_with(".json")) return read_json_table(path, text, false);
-  if (name.ends_with(".tsv")) return read_cells(path, text, '\t', Quotes::kOnALine, true);
-  return read_cells(path, text, separator_of(text), Quotes::kAnywhere, true);
+  if (name.ends_with(".jsonl")) return read_json_table(path, text, true, reading);
+  if (name.ends_with(".json")) return read_json_table(path, text, false, reading);
+  if (name.ends_with(".tsv")) return read_cells(path, text, '\t', Quotes::kOnALine, true, reading);
+  return read_cells(path, text, separator_of(text), Quotes::kAnywhere, true, reading);
 }
 
 Table read_plain_tsv(const std::string& path, bool has_names) {
-  return read_cells(path, read_utf8(path), '\t', Quotes::kText, has_names);
+  return read_cells(path, table_text(path, {}), '\t', Quotes::kText, has_names, {});
 }
 
 }  // namespace lpmm

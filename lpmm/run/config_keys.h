@@ -116,9 +116,10 @@ void visit_conversations(Visitor& v, Keys& keys) {
   v.choice("too_long", keys.too_long, words({"cut", "drop", "split"}),
            "conversations of more than data.length tokens, and pairs of answers: cut off the end, leave them "
            "out, or (not of pairs) go on in another sequence");
-  v.boolean("skip_broken", keys.skip_broken,
-            "conversations, preferences: leave out a line that cannot be read, and count it; false: stop "
-            "there");
+  v.boolean(
+      "skip_broken", keys.skip_broken,
+      "conversations, preferences, sentences, pictures: leave out a row or a picture that cannot be read, "
+      "and count it; false: stop there");
 }
 
 template <class Visitor, class Keys>

@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "lpmm/base/error.h"
+#include "lpmm/data/image_sets.h"
+#include "lpmm/data/sentences/sentence_sets.h"
 #include "lpmm/files/files.h"
 #include "lpmm/memory/roles.h"
 #include "lpmm/program/family.h"
@@ -38,17 +40,29 @@ void check_set(const ModelConfig& model, const std::string& set, const FamilyLis
 
 namespace {
 
+// For sets of other kinds.
+void check_conversation_keys(const RunConfig& config) {
+  const std::string& set = config.data.set;
+  ConversationKeys keys = config.data.conversations;
+  if (set == kSentencesByPath || set == kImagesByPath) keys.skip_broken = false;
+  if (keys == ConversationKeys{}) return;
+  if (keys.skip_broken) {
+    throw UsageError(
+        fmt::format("data.skip_broken is for rows and pictures of your own (data.set = {}, {}, {} "
+                    "or {}), but data.set is {}",
+                    kConversationSet, kPreferenceSet, kSentencesByPath, kImagesByPath, set));
+  }
+  throw UsageError(
+      fmt::format("data.template, data.loss and data.too_long are for data.set = {} or {}, which is {} here",
+                  kConversationSet, kPreferenceSet, set));
+}
+
 // Completes the model as far as is possible without the data; throws if the model cannot read the set.
 RunConfig without_data(RunConfig config) {
   const TaskRow& row = task_of(config.model);
   check_set(config.model, config.data.set, *config.families);
   const bool has_pairs = config.data.set == kPreferenceSet;
-  if (!has_pairs && config.data.set != kConversationSet && config.data.conversations != ConversationKeys{}) {
-    throw UsageError(
-        fmt::format("data.template, data.loss, data.too_long and data.skip_broken are for "
-                    "data.set = {} or {}, which is {} here",
-                    kConversationSet, kPreferenceSet, config.data.set));
-  }
+  if (!has_pairs && config.data.set != kConversationSet) check_conversation_keys(config);
   if (!has_pairs && config.data.preferences != kUsualPreferences) {
     throw UsageError(
         fmt::format("data.beta, data.label_smoothing and data.log_probability are for data.set = {}, which "
@@ -65,6 +79,10 @@ RunConfig without_data(RunConfig config) {
   if (config.data.text.streams && !has_corpus) {
     throw UsageError(fmt::format("data.stream is for data.set = text and {}, which is {} here",
                                  kConversationSet, config.data.set));
+  }
+  if (config.data.set != kTextSet && (config.data.text.blocks || config.data.text.words > 0)) {
+    throw UsageError(fmt::format("data.blocks and data.words are for data.set = {}, which is {} here",
+                                 kTextSet, config.data.set));
   }
   if (row.choose_set != nullptr) row.choose_set(config);
   if (!row.has_tokens) return config;
@@ -199,6 +217,12 @@ void check_trained(const Setup& setup, const Model& model) {
         "train.eval_every_epochs of 1 or more, and data to test on");
   }
   const std::int64_t examples = setup.size.train_examples, steps = steps_of(setup);
+  if (examples == 0) {
+    throw UsageError(
+        fmt::format("of {} nothing is left to train on: data.validation_share = {} keeps all of it "
+                    "for tests; a smaller one: --set data.validation_share=0.1",
+                    config.data.set, config.data.text.validation_share));
+  }
   if (examples < config.train.batch && !config.data.keeps_last) {
     throw UsageError(fmt::format(
         "train.batch = {} is more than the {} training examples of {}; a smaller one: --set train.batch={}",

@@ -53,7 +53,6 @@ std::vector<std::string> named_columns(const std::string& columns, std::size_t l
 
 void RowReader::read(const std::string& path, std::int64_t first, ReadCounts& counts,
                      const MakeRow& make) const {
-  constexpr std::size_t kMostReasons = 5;
   bool goes_on = true;
   const auto read_row = [&](const std::string& place, const Json& row) {
     std::string why;
@@ -69,13 +68,15 @@ void RowReader::read(const std::string& path, std::int64_t first, ReadCounts& co
     }
     if (made) return made();
     if (!options_.skip_broken) {
-      throw RunError(why + "; data.skip_broken = true leaves out such rows, and counts them");
+      throw RunError(fmt::format("{}; {}", why, kSkipRows));
     }
     ++counts.broken;
     if (counts.reasons.size() < kMostReasons) counts.reasons.push_back(why);
     return true;
   };
-  for (const std::string& file : conversation_files(path)) {
+  const std::vector<std::string> files = conversation_files(path);
+  tell_test_files(path, files);
+  for (const std::string& file : files) {
     if (!goes_on) return;
     for_each_row(file, [&](const std::string& place, const Json& row) {
       if (counts.read++ < first) return true;

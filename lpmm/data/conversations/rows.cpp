@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <span>
 
@@ -169,12 +170,20 @@ void for_each_row(const std::string& file,
       if (!take(fmt::format("item {}", ++number), row.is_string() ? Json(kIsText) : row)) return;
     }
   } else {
-    const Table table = read_table(file);
+    const Table table = read_table(file, {.keeps_spaces = true, .skips_broken = true});
+    auto broken = table.broken.rows.begin();
+    const auto take_broken = [&](std::int64_t before) {
+      for (; broken != table.broken.rows.end() && broken->line < before; ++broken) {
+        if (!take(fmt::format("line {}", broken->line), Json(broken->why))) return false;
+      }
+      return true;
+    };
     for (const Table::Row& row : table.rows) {
       Json object = Json::object();
       for (std::size_t i = 0; i < table.names.size(); ++i) object[table.names[i]] = row.cells[i];
-      if (!take(fmt::format("line {}", row.line), object)) return;
+      if (!take_broken(row.line) || !take(fmt::format("line {}", row.line), object)) return;
     }
+    take_broken(std::numeric_limits<std::int64_t>::max());
   }
 }
 

@@ -16,6 +16,7 @@
 #include "lpmm/base/terminal.h"
 #include "lpmm/base/text.h"
 #include "lpmm/data/images.h"
+#include "lpmm/data/sentences/own_columns.h"
 #include "lpmm/data/sentences/own_words.h"
 #include "lpmm/data/utf8.h"
 
@@ -24,14 +25,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t kMostClasses = 65536;
-
-constexpr std::string_view kTextNames[] = {"sentence", "text",      "content", "review",
-                                           "comment",  "utterance", "message", "body"};
-constexpr std::pair<std::string_view, std::string_view> kPairNames[] = {
-    {"sentence1", "sentence2"}, {"premise", "hypothesis"}, {"question1", "question2"}, {"text1", "text2"}};
-constexpr std::string_view kScoreNames[] = {"score", "similarity"};
-constexpr std::string_view kSeveralNames[] = {"labels", "classes", "categories", "tags", "genres", "topics"};
-constexpr std::string_view kClassNames[] = {"label", "class", "category", "intent", "sentiment", "target"};
 
 std::optional<float> as_number(const std::string& text) {
   char* end = nullptr;
@@ -42,101 +35,6 @@ std::optional<float> as_number(const std::string& text) {
 
 const std::string& cell(const Table::Row& row, int place) {
   return row.cells[static_cast<std::size_t>(place)];
-}
-
-[[noreturn]] void refuse_columns(const Table& table, std::string_view lacks) {
-  throw RunError(fmt::format(
-      "{}: has no column {}, but {}{}; say which to read: data.columns = \"TEXT,LABEL\", or "
-      "\"TEXT,TEXT,LABEL\" for pairs. Columns that need no word: {}; {}; {}",
-      table.path, lacks, shown(fmt::format("{}", fmt::join(table.names, ", "))),
-      table.lists.empty() ? "" : fmt::format(" ({} are lists or objects)", fmt::join(table.lists, ", ")),
-      fmt::join(kTextNames, ", "), "sentence1 with sentence2, premise with hypothesis",
-      "label, class, category, or score for numbers"));
-}
-
-// The answer that data.columns names: a column, a list, or A+B+C, columns of 1 and 0.
-void name_answer(const Table& table, const std::string& name, SentenceColumns& out) {
-  out.answer = table.place_of(name);
-  if (out.answer < 0) out.list = table.list_of(name);
-  if (out.answer >= 0 || out.list >= 0) return;
-  for (std::size_t at = 0; name.find('+') != std::string::npos && at <= name.size();) {
-    const std::size_t end = std::min(name.find('+', at), name.size());
-    out.each.push_back(table.place_of(name.substr(at, end - at)));
-    if (out.each.back() < 0) {
-      refuse_columns(table, fmt::format("\"{}\" (data.columns)", name.substr(at, end - at)));
-    }
-    at = end + 1;
-  }
-  if (out.each.empty()) refuse_columns(table, fmt::format("\"{}\" (data.columns)", name));
-}
-
-SentenceColumns named_columns(const Table& table, const std::string& columns) {
-  const std::vector<std::string> names = split_columns(columns);
-  if (names.size() != 2 && names.size() != 3) {
-    throw UsageError(fmt::format(
-        "data.columns = \"{}\": two names are expected, of the text and of its label, or three for pairs",
-        columns));
-  }
-  SentenceColumns out{-1, -1, -1};
-  for (std::size_t i = 0; i + 1 < names.size(); ++i) {
-    int& place = i == 0 ? out.first : out.second;
-    place = table.place_of(names[i]);
-    if (place < 0) refuse_columns(table, fmt::format("\"{}\" (data.columns)", names[i]));
-  }
-  name_answer(table, names.back(), out);
-  return out;
-}
-
-SentenceColumns usual_columns(const Table& table, bool has_several) {
-  SentenceColumns out{-1, -1, -1};
-  for (const auto& [first, second] : kPairNames) {
-    if (table.place_of(first) < 0 || table.place_of(second) < 0) continue;
-    out.first = table.place_of(first);
-    out.second = table.place_of(second);
-    break;
-  }
-  if (out.second < 0) out.first = table.place_of_any(kTextNames);
-  if (out.first < 0) refuse_columns(table, "of texts");
-  if (has_several) out.answer = table.place_of_any(kSeveralNames);
-  if (out.answer < 0) out.answer = table.place_of_any(kClassNames);
-  if (out.answer < 0) out.list = table.list_of_any(kSeveralNames);
-  if (out.answer < 0 && out.list < 0) out.list = table.list_of_any(kClassNames);
-  if (out.answer < 0 && out.list < 0) out.answer = table.place_of_any(kScoreNames);
-  if (out.answer >= 0 || out.list >= 0) return out;
-  if (const int several = table.place_of_any(kSeveralNames); several >= 0) {
-    const auto name = [&](int place) { return table.names[static_cast<std::size_t>(place)]; };
-    throw RunError(fmt::format(
-        "{0}: has no column \"label\", but \"{1}\". Where a text has several labels, say what stands between "
-        "them: data.labels_between = \";\"; where it has one: data.columns = \"{2},{1}\". A list such as "
-        "['a', 'b'] is read from a .jsonl: {{\"{2}\": \"...\", \"{1}\": [\"a\", \"b\"]}}",
-        table.path, name(several), name(out.first)));
-  }
-  refuse_columns(table, "\"label\"");
-}
-
-SentenceColumns columns_of(const Table& table, const SentenceSource& source) {
-  SentenceColumns out = source.columns.empty() ? usual_columns(table, !source.between.empty())
-                                               : named_columns(table, source.columns);
-  if (!source.between.empty() && out.answer < 0) {
-    throw UsageError(fmt::format(
-        "data.labels_between = \"{}\" is for labels in one column; those of {} are {}", source.between,
-        table.path, out.list >= 0 ? "lists" : "columns of their own (data.columns)"));
-  }
-  out.between = source.between;
-  return out;
-}
-
-// Returns the name of the answer's columns for messages: "label", "toxic+insult".
-std::string name_of_answer(const Table& table, const SentenceColumns& columns) {
-  if (columns.list >= 0) return table.lists[static_cast<std::size_t>(columns.list)];
-  std::vector<std::string> names;
-  for (const int place : columns.each) names.push_back(table.names[static_cast<std::size_t>(place)]);
-  return columns.answer >= 0 ? table.names[static_cast<std::size_t>(columns.answer)]
-                             : fmt::format("{}", fmt::join(names, "+"));
-}
-
-bool tells_several(const SentenceColumns& columns) {
-  return columns.answer < 0 || !columns.between.empty();
 }
 
 // 1 or 0, as programs write them; nothing: it is neither.
@@ -178,7 +76,6 @@ std::vector<std::string> labels_of(const Table& table, const Table::Row& row,
     if (!label.empty() && std::ranges::count(labels, label) == 0) labels.push_back(std::move(label));
   };
   if (columns.list >= 0) {
-    table.refuse_null(row, columns.list);
     const std::vector<std::string>& items = row.lists[static_cast<std::size_t>(columns.list)];
     const std::string name = name_of_answer(table, columns);
     if (columns.classes > 0 && items.size() != columns.classes) {
@@ -206,32 +103,20 @@ std::vector<std::string> labels_of(const Table& table, const Table::Row& row,
   return labels;
 }
 
-// Says which columns are read where others are left out, or where a file has usual names for two things.
-void tell_columns(const Table& table, const SentenceColumns& columns, bool is_number) {
-  std::vector<std::string> unused = table.lists;
-  if (columns.list >= 0) unused.erase(unused.begin() + columns.list);
-  for (int i = 0; i < static_cast<int>(table.names.size()); ++i) {
-    if (i == columns.first || i == columns.second || i == columns.answer) continue;
-    if (std::ranges::count(columns.each, i) > 0) continue;
-    unused.push_back(shown_column(table.names[static_cast<std::size_t>(i)]));
-  }
-  if (unused.empty()) return;
-  const auto name = [&](int place) { return table.names[static_cast<std::size_t>(place)]; };
-  tell(printable(fmt::format("{}: reads {}{}, tells {}{}; not used: {}", table.path, name(columns.first),
-                             columns.second < 0 ? "" : " and " + name(columns.second),
-                             name_of_answer(table, columns), is_number ? ", a number" : "",
-                             fmt::join(unused, ", "))) +
-       "\n");
+bool is_fraction(const std::optional<float>& number) {
+  return number && *number != std::floor(*number);
 }
 
+// One that is missing, or mistyped, does not make classes of the others.
 bool are_numbers(const Table& table, int answer) {
+  std::size_t numbers = 0;
   bool has_fraction = false;
   for (const Table::Row& row : table.rows) {
     const std::optional<float> number = as_number(cell(row, answer));
-    if (!number) return false;
-    has_fraction = has_fraction || *number != std::floor(*number);
+    numbers += number ? 1 : 0;
+    has_fraction = has_fraction || is_fraction(number);
   }
-  return has_fraction;
+  return has_fraction && 2 * numbers > table.rows.size();
 }
 
 std::vector<Metric> fitting_metrics(const SentenceSet& set) {
@@ -246,34 +131,50 @@ std::vector<std::string> classes_in(const Table& table, const SentenceColumns& c
   for (std::size_t i = 0; i < columns.classes; ++i) labels.push_back(std::to_string(i));
   if (columns.classes > 0) return labels;
   for (const Table::Row& row : table.rows) {
-    if (tells_several(columns)) {
+    if (columns.tells_several()) {
       const std::vector<std::string> some = labels_of(table, row, columns);
       labels.insert(labels.end(), some.begin(), some.end());
-    } else if (const std::string& label = cell(row, columns.answer); !label.empty()) {
-      labels.push_back(label);
     } else {
-      table.refuse(row,
-                   fmt::format("has no {}: write it, or take the row out", name_of_answer(table, columns)));
+      labels.push_back(cell(row, columns.answer));
     }
   }
   return classes_in_order(std::move(labels));
+}
+
+// Says, or refuses, what numbers look like that are not read as numbers.
+void check_classes(const Table& table, const SentenceColumns& columns,
+                   const std::vector<std::string>& classes) {
+  const std::string name = name_of_answer(table, columns);
+  if (columns.list >= 0) {
+    const auto odd = std::ranges::find_if(classes, [](const auto& c) { return is_fraction(as_number(c)); });
+    if (odd == classes.end()) return;
+    throw RunError(
+        fmt::format("{}: its lists of {} hold the number {}: they are of labels, or of 1 or 0 for "
+                    "each class",
+                    table.path, name, *odd));
+  }
+  constexpr std::size_t kFew = 8;
+  if (columns.tells_several() || classes.size() < kFew || 2 * classes.size() <= table.rows.size()) return;
+  tell(printable(fmt::format("{}: {} different values of {} in {} rows are taken for names of classes; "
+                             "numbers have a point before their fraction, as 0.5",
+                             table.path, classes.size(), name, table.rows.size())) +
+       "\n");
 }
 
 // Decides the kind of answer that the rows have, and how it is scored.
 void describe(const Table& table, const SentenceColumns& columns, SentenceSet& set) {
   set.has_pairs = columns.second >= 0;
   const bool is_number =
-      !tells_several(columns) &&
-      (std::ranges::any_of(kScoreNames, [&](auto n) { return table.place_of(n) == columns.answer; }) ||
-       are_numbers(table, columns.answer));
+      !columns.tells_several() && (is_score(table, columns) || are_numbers(table, columns.answer));
   if (is_number) set.tells = Tells::kNumber;
   if (!is_number) set.labels = classes_in(table, columns);
   if (set.labels.size() > kMostClasses) {
     throw RunError(fmt::format("{}: its lines have {} different values of {}, there may be {}", table.path,
                                set.labels.size(), name_of_answer(table, columns), kMostClasses));
   }
+  check_classes(table, columns, set.labels);
   set.metrics = fitting_metrics(set);
-  if (tells_several(columns)) set.tell_several();
+  if (columns.tells_several()) set.tell_several();
 }
 
 // Draws a share of the examples for tests; both parts stay in their order.
@@ -353,34 +254,55 @@ OwnFiles find_files(const SentenceSource& source) {
 
 }  // namespace
 
-std::vector<SentenceExample> read_examples(const Table& table, const SentenceColumns& columns,
-                                           const SentenceSet& set) {
+namespace {
+
+// Refuses a row that lacks a sentence or its answer.
+void check_row(const Table& table, const Table::Row& row, const SentenceColumns& columns) {
   const auto most = static_cast<std::size_t>(std::max({columns.first, columns.second, columns.answer}));
-  std::vector<SentenceExample> examples;
-  for (const Table::Row& row : table.rows) {
-    if (row.cells.size() <= most) {
-      table.refuse(row, fmt::format("has {} columns, {} are expected", row.cells.size(), most + 1));
-    }
-    SentenceExample e{.first = cell(row, columns.first), .second = {}, .line = row.line};
-    if (columns.second >= 0) e.second = cell(row, columns.second);
-    if (e.first.empty() || (columns.second >= 0 && e.second.empty()))
-      table.refuse(row, "has an empty sentence: write it, or take the row out");
-    if (tells_several(columns)) {
-      for (const std::string& label : labels_of(table, row, columns)) {
-        e.labels.push_back(set.class_of(label, [&](std::string_view why) { table.refuse(row, why); }));
-      }
-    } else if (const std::string& answer = cell(row, columns.answer); set.is_number()) {
-      const std::optional<float> number = as_number(answer);
-      if (!number)
-        table.refuse(
-            row,
-            fmt::format("has the score \"{}\", which is no number: write one, or take the row out", answer));
-      e.score = *number;
-    } else {
-      e.label = set.class_of(answer, [&](std::string_view why) { table.refuse(row, why); });
-    }
-    examples.push_back(std::move(e));
+  if (row.cells.size() <= most) {
+    table.refuse(row, fmt::format("has {} columns, {} are expected", row.cells.size(), most + 1));
   }
+  if (cell(row, columns.first).empty() || (columns.second >= 0 && cell(row, columns.second).empty()))
+    table.refuse(row, "has an empty sentence: write it, or take the row out");
+  if (columns.list >= 0) table.refuse_no_list(row, columns.list);
+  if (!columns.tells_several() && cell(row, columns.answer).empty()) {
+    table.refuse(row,
+                 fmt::format("has no {}: write it, or take the row out", name_of_answer(table, columns)));
+  }
+}
+
+SentenceExample example_of(const Table& table, const Table::Row& row, const SentenceColumns& columns,
+                           const SentenceSet& set) {
+  const auto refuse = [&](std::string_view why) { table.refuse(row, why); };
+  check_row(table, row, columns);
+  SentenceExample e{.first = cell(row, columns.first), .second = {}, .line = row.line};
+  if (columns.second >= 0) e.second = cell(row, columns.second);
+  if (columns.tells_several()) {
+    for (const std::string& label : labels_of(table, row, columns)) {
+      e.labels.push_back(set.class_of(label, refuse));
+    }
+    return e;
+  }
+  const std::string& answer = cell(row, columns.answer);
+  if (!set.is_number()) {
+    e.label = set.class_of(answer, refuse);
+    return e;
+  }
+  const std::optional<float> number = as_number(answer);
+  if (!number)
+    refuse(fmt::format("has the score \"{}\", which is no number: write one, or take the row out", answer));
+  e.score = *number;
+  return e;
+}
+
+}  // namespace
+
+std::vector<SentenceExample> read_examples(Table& table, const SentenceColumns& columns,
+                                           const SentenceSet& set) {
+  std::vector<SentenceExample> examples;
+  table.keep_readable(
+      [&](const Table::Row& row) { examples.push_back(example_of(table, row, columns, set)); });
+  table.broken.tell(table.path, examples.size());
   if (examples.empty()) throw RunError(fmt::format("{}: holds no sentence", table.path));
   return examples;
 }
@@ -388,16 +310,19 @@ std::vector<SentenceExample> read_examples(const Table& table, const SentenceCol
 namespace {
 
 // Describes the set by its training file, and reads the file to test on where there is one.
-void read_tables(const Table& train, const OwnFiles& files, const SentenceSource& source, SentenceSet& set) {
+void read_tables(Table& train, const OwnFiles& files, const SentenceSource& source, SentenceSet& set) {
   SentenceColumns columns = columns_of(train, source);
-  if (train.rows.empty()) throw RunError(fmt::format("{}: holds no sentence", train.path));
+  train.keep_readable([&](const Table::Row& row) { check_row(train, row, columns); });
   if (columns.list >= 0) columns.classes = told_classes(train, columns.list);
   if (columns.classes > 0) {
     tell(printable(fmt::format("{}: a list of {} has 1 or 0 for each of the classes 0 to {}", train.path,
                                name_of_answer(train, columns), columns.classes - 1)) +
          "\n");
   }
-  describe(train, columns, set);
+  if (columns.tells_several()) {
+    train.keep_readable([&](const Table::Row& row) { labels_of(train, row, columns); });
+  }
+  if (!train.rows.empty()) describe(train, columns, set);
   tell_columns(train, columns, set.is_number());
   set.train = read_examples(train, columns, set);
   if (!set.is_number() && set.labels.size() < 2) {
@@ -405,7 +330,7 @@ void read_tables(const Table& train, const OwnFiles& files, const SentenceSource
                                name_of_answer(train, columns)));
   }
   if (files.test.empty()) return;
-  const Table test = read_table(files.test);
+  Table test = read_table(files.test, {.skips_broken = source.skips_broken});
   SentenceColumns of_test = columns_of(test, source);
   of_test.classes = columns.classes;
   set.test = read_examples(test, of_test, set);
@@ -413,15 +338,28 @@ void read_tables(const Table& train, const OwnFiles& files, const SentenceSource
 
 }  // namespace
 
-SentenceSet load_own_sentences(const SentenceSource& source) {
-  const OwnFiles files = find_files(source);
-  SentenceSet set{.name = source.path};
+namespace {
+
+void read_files(const OwnFiles& files, const SentenceSource& source, SentenceSet& set) {
   std::optional<Table> train;
-  if (!is_word_file(files.train)) train = read_table(files.train);
+  if (!is_word_file(files.train)) train = read_table(files.train, {.skips_broken = source.skips_broken});
   if (!train || holds_words(*train, source.columns)) {
     read_words(files.train, std::move(train), files.test, source, set);
   } else {
     read_tables(*train, files, source, set);
+  }
+}
+
+}  // namespace
+
+SentenceSet load_own_sentences(const SentenceSource& source) {
+  const OwnFiles files = find_files(source);
+  SentenceSet set{.name = source.path};
+  try {
+    read_files(files, source, set);
+  } catch (const BrokenRow& row) {
+    if (source.skips_broken) throw;
+    throw RunError(fmt::format("{}; {}", row.what(), kSkipRows));
   }
   if (!files.test.empty()) return set;
   const std::size_t all = set.train.size();

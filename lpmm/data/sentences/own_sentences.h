@@ -4,23 +4,16 @@
 #include <string>
 #include <vector>
 
+#include "lpmm/data/sentences/own_columns.h"
 #include "lpmm/data/sentences/sentence_sets.h"
 #include "lpmm/data/table.h"
 
 namespace lpmm {
 
-// The columns of a row, from 0. Without a second sentence there are no pairs.
-struct SentenceColumns {
-  int first, second, answer;
-  int list = -1;               // of Table::lists: in place of `answer`, all classes of an example
-  std::size_t classes = 0;     // of `list`: it has 1 or 0 for each of so many; 0: it has labels
-  std::vector<int> each = {};  // in place of it too: columns of 1 and 0, each a class
-  std::string between = {};    // of several classes in `answer`; empty: there is one
-};
-
 // The rows as examples of a set whose classes are known. Throws RunError naming file and line for a row that
-// lacks one of its sentences, whose answer is no number, or none of the classes.
-std::vector<SentenceExample> read_examples(const Table& table, const SentenceColumns& columns,
+// lacks one of its sentences, whose answer is no number, or none of the classes; or leaves it out, and says
+// so, where `table` leaves out broken rows.
+std::vector<SentenceExample> read_examples(Table& table, const SentenceColumns& columns,
                                            const SentenceSet& set);
 
 // `source.path` is a folder with a table `train` and one to test on, `dev`, `validation`, `valid` or `val`,

@@ -27,18 +27,62 @@ struct Tagged {
 };
 struct TaggedFile {
   std::string path;
-  std::vector<Tagged> sentences;
+  BrokenRows broken;
+  std::vector<Tagged> sentences = {};
   [[noreturn]] void refuse(std::int64_t line, std::string_view why) const {
-    throw RunError(fmt::format("{}: line {} {}", path, line, why));
+    throw BrokenRow(path, line, why);
   }
 };
 
-TaggedFile read_lines(const std::string& path) {
-  TaggedFile file{path, {}};
+// The columns of a file of lines, which all have as many.
+struct LineColumns {
+  std::size_t columns = 0;
+  std::int64_t first = 0;  // line that has them
+};
+
+void add_word(const TaggedFile& file, std::int64_t number, std::string_view line, LineColumns& of,
+              Tagged& sentence) {
+  if (const std::size_t bad = first_bad_byte(line); bad != std::string::npos) {
+    file.refuse(number, fmt::format("is not UTF-8 from byte {} on: save the file as UTF-8", bad));
+  }
+  std::vector<std::string> cells = split_at_spaces(line);
+  if (cells.size() < 2) {
+    file.refuse(number, fmt::format("has {}, and no label behind it: a line has a word and its label",
+                                    shown(cells[0])));
+  }
+  if (of.columns == 0) of = {cells.size(), number};
+  if (cells.size() != of.columns) {
+    file.refuse(number,
+                fmt::format("has {} columns, but line {} has {}: the word is first and its label last; "
+                            "take comments out, and spaces in words",
+                            cells.size(), of.first, of.columns));
+  }
+  if (sentence.words.empty()) sentence.line = number;
+  sentence.words.push_back(std::move(cells.front()));
+  sentence.tags.push_back(std::move(cells.back()));
+}
+
+// Refuses files whose lines begin with the place of the word in its sentence, as CoNLL-U's do.
+void refuse_places(const TaggedFile& file) {
+  const auto& all = file.sentences;
+  const bool are_places =
+      std::ranges::all_of(all, [](const Tagged& s) { return s.words[0] == "1"; }) &&
+      std::ranges::any_of(all, [](const Tagged& s) { return s.words.size() > 1 && s.words[1] == "2"; });
+  if (!are_places) return;
+  throw RunError(fmt::format(
+      "{}: its lines begin with numbers, and the word is to be first: cut that column out", file.path));
+}
+
+TaggedFile read_lines(const std::string& path, bool skips_broken) {
+  TaggedFile file{path, {skips_broken}};
   const std::string text = read_plain_or_gz(path);
   Tagged sentence{};
+  LineColumns columns;
+  bool is_whole = true;
   const auto end_sentence = [&] {
-    if (!sentence.words.empty()) file.sentences.push_back(std::exchange(sentence, {}));
+    if (is_whole && !sentence.words.empty()) file.sentences.push_back(std::move(sentence));
+    sentence = {};
+    is_whole = true;
   };
   std::int64_t number = 0;
   for (std::size_t at = 0; at < text.size();) {
@@ -46,23 +90,15 @@ TaggedFile read_lines(const std::string& path) {
     const std::string_view line = std::string_view(text).substr(at, end - at);
     at = end + 1;
     ++number;
-    if (const std::size_t bad = first_bad_byte(line); bad != std::string::npos) {
-      file.refuse(number, fmt::format("is not UTF-8 from byte {} on: save the file as UTF-8", bad));
-    }
-    std::vector<std::string> cells = split_at_spaces(line);
+    const std::vector<std::string> cells = split_at_spaces(line);
     if (cells.empty() || cells[0] == kNoSentence) {
       end_sentence();
-      continue;
+    } else if (is_whole) {
+      is_whole = file.broken.take([&] { add_word(file, number, line, columns, sentence); });
     }
-    if (cells.size() < 2) {
-      file.refuse(number, fmt::format("has {}, and no label behind it: a line has a word and its label",
-                                      shown(cells[0])));
-    }
-    if (sentence.words.empty()) sentence.line = number;
-    sentence.words.push_back(std::move(cells.front()));
-    sentence.tags.push_back(std::move(cells.back()));
   }
   end_sentence();
+  refuse_places(file);
   return file;
 }
 
@@ -88,16 +124,17 @@ TaggedFile read_lists(Table table, const std::string& columns) {
                     fmt::join(kWordLists, ", "), fmt::join(kTagLists, ", ")));
   }
   TaggedFile file{path, {}};
-  for (Table::Row& row : table.rows) {
-    table.refuse_null(row, of.words);
-    table.refuse_null(row, of.tags);
+  table.keep_readable([&](Table::Row& row) {
+    table.refuse_no_list(row, of.words);
+    table.refuse_no_list(row, of.tags);
     auto &words = row.lists[static_cast<std::size_t>(of.words)],
          &tags = row.lists[static_cast<std::size_t>(of.tags)];
     if (words.size() != tags.size()) {
-      file.refuse(row.line, fmt::format("has {} words and {} labels", words.size(), tags.size()));
+      table.refuse(row, fmt::format("has {} words and {} labels", words.size(), tags.size()));
     }
     if (!words.empty()) file.sentences.push_back({row.line, std::move(words), std::move(tags)});
-  }
+  });
+  file.broken = std::move(table.broken);
   return file;
 }
 
@@ -108,9 +145,13 @@ TaggedFile read_tagged(const std::string& path, std::optional<Table> read, const
         "data.columns = \"{}\" is for tables and lists; a line of {} has a word first and its label last",
         source.columns, path));
   }
-  if (!has_lines && !read) read = read_table(path);
-  TaggedFile file = has_lines ? read_lines(path) : read_lists(*std::move(read), source.columns);
-  if (file.sentences.empty()) throw RunError(fmt::format("{}: holds no sentence", path));
+  if (!has_lines && !read) read = read_table(path, {.skips_broken = source.skips_broken});
+  TaggedFile file =
+      has_lines ? read_lines(path, source.skips_broken) : read_lists(*std::move(read), source.columns);
+  if (file.sentences.empty()) {
+    file.broken.tell(path, 0);
+    throw RunError(fmt::format("{}: holds no sentence", path));
+  }
   return file;
 }
 
@@ -120,11 +161,13 @@ std::vector<SentenceExample> with_classes(TaggedFile file, const SentenceSet& se
     SentenceExample e;
     e.line = sentence.line;
     e.words = std::move(sentence.words);
-    for (const std::string& tag : sentence.tags) {
-      e.labels.push_back(set.class_of(tag, [&](std::string_view why) { file.refuse(e.line, why); }));
-    }
-    examples.push_back(std::move(e));
+    const auto refuse = [&](std::string_view why) { file.refuse(e.line, why); };
+    const bool is_read = file.broken.take([&] {
+      for (const std::string& tag : sentence.tags) e.labels.push_back(set.class_of(tag, refuse));
+    });
+    if (is_read) examples.push_back(std::move(e));
   }
+  file.broken.tell(file.path, examples.size());
   return examples;
 }
 

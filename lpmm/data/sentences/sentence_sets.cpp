@@ -197,7 +197,7 @@ SentenceSet load_sentences(const SentenceSource& source) {
                    : folder_at(path, "");
   const Layout& test = is_test ? *task->test : task->dev;
   for (const auto& [layout, examples] : {std::pair{&task->train, &out.train}, {&test, &out.test}}) {
-    const Table table = read_part(folder, *layout);
+    Table table = read_part(folder, *layout);
     *examples = read_examples(table, columns_of(table, *layout), out);
   }
   return out;

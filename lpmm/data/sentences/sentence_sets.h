@@ -78,6 +78,7 @@ struct SentenceSource {
   std::string columns = {};
   double validation_share = 0.1;  // own sentences: drawn for tests where there is no file for them
   std::string between = {};       // own sentences: what stands between several labels; empty: one
+  bool skips_broken = false;      // own sentences: leaves out rows that cannot be read, and says so
 };
 
 // Without a path kSentencesByPath is a set of nothing, for models that only embed. Throws RunError naming

@@ -10,6 +10,7 @@
 #include "lpmm/base/text.h"
 #include "lpmm/data/conversations/chat_templates.h"
 #include "lpmm/data/images.h"
+#include "lpmm/data/table.h"
 #include "lpmm/data/text_data.h"
 #include "lpmm/files/files.h"
 #include "lpmm/run/beside/model_files.h"
@@ -41,7 +42,6 @@ RowFiles open_row_files(const RunConfig& config, std::unique_ptr<Tokenizer> own)
         "data.set = {} needs data.path: a .jsonl, .json, .csv or .tsv file, or a folder{}", config.data.set,
         config.data.set == kConversationSet ? "; or data.mixture, several of them" : ""));
   }
-  if (text.blocks || text.words > 0) throw UsageError("data.blocks and data.words are for data.set = text");
   const ConversationKeys& keys = config.data.conversations;
   return {row_tokenizer(std::move(own), config),
           find_template(keys.chat_template, files_of_start(config)),
@@ -63,11 +63,7 @@ std::string find_row_files(const std::string& path) {
 }
 
 void tell_rest(const std::string& path, const ReadCounts& all, std::string_view empty) {
-  if (all.broken > 0) {
-    tell(fmt::format("{}: {} of {} cannot be read and are left out, the first ones:\n", path, all.broken,
-                     all.read));
-    for (const std::string& reason : all.reasons) tell(fmt::format("  {}\n", printable(reason)));
-  }
+  tell_left_out(path, all.broken, all.read, all.reasons);
   if (all.empty > 0) {
     tell(fmt::format("{}: {} of {} have {} and are left out\n", path, all.empty, all.read, empty));
   }

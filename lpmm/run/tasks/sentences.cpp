@@ -19,8 +19,9 @@ class SentenceTask : public Task {
   void open(RunConfig& config, std::unique_ptr<Tokenizer> own, const ProgressCall&) override {
     tokenizer_ = configured_tokenizer(std::move(own), config.data.text);
     const TextOptions& text = config.data.text;
-    SentenceSet set = load_sentences({config.data.set, text.path, config.data.test_file, text.test_path,
-                                      text.columns, text.validation_share, text.labels_between});
+    SentenceSet set =
+        load_sentences({config.data.set, text.path, config.data.test_file, text.test_path, text.columns,
+                        text.validation_share, text.labels_between, config.data.conversations.skip_broken});
     const bool has_several = config.model.has(kMultiLabel) && config.model.flag(kMultiLabel);
     if (has_several && set.tells == Tells::kClass) set.tell_several();
     data_ = std::make_shared<const SentenceData>(set, tokenizer_, filled_lengths(config.model.length),

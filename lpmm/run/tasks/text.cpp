@@ -14,8 +14,6 @@
 namespace lpmm {
 namespace {
 
-constexpr std::string_view kTextSet = "text";
-
 class TextTask : public Task {
  public:
   void open(RunConfig& config, std::unique_ptr<Tokenizer> own, const ProgressCall& progress) override {

@@ -204,7 +204,16 @@ TEST_F(PictureLists, OfATableGoByTheNamesOfItsColumns) {
         {"the columns id, label", "no column file or filename", "data.columns=FILE,LABEL"});
   wrong("file,label\nnone.jpg,a\n", {"line 2 names none.jpg", "no file"});
   wrong("file,label\np/1.jpg,a\np/1.jpg,b\n", {"line 3 names p/1.jpg again, as b; line 2 has it as a"});
-  wrong("file,label\np/1.jpg,\n", {"line 2 has no file or no label"});
+  wrong("file,label\np/1.jpg,\n", {"line 2 has no file or no label", "data.skip_broken"});
+  write("t/some.csv",
+        "file,label\nnone.jpg,a\np/1.jpg,a\np/2.jpg,a\np/1.jpg,b\np/4.jpg\np/4.jpg,b\np/5.jpg,b\n");
+  PictureSource some = source("t/some.csv");
+  some.skips_others = true;
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(list_pictures(some).paths.size(), 4U);
+  const std::string told = testing::internal::GetCapturedStderr();
+  EXPECT_NE(told.find("3 of 7 cannot be read and are left out"), std::string::npos) << told;
+  EXPECT_NE(told.find("some.csv: line 2 names none.jpg"), std::string::npos) << told;
   wrong("file,label\np/1.jpg,a\np/2.jpg,a\n", {"1 class (a)"});
   wrong("file,label,split\np/1.jpg,a,1\np/2.jpg,a,2\n", {"has no row to train on"});
   write("t/lines.jsonl",

@@ -147,6 +147,15 @@ TEST_F(ConversationsTest, FilesOfEveryKindGiveTheSame) {
   EXPECT_EQ(learnt("\xEF\xBB\xBF" + std::string(kTurn) + "\r\n" + kTurn + "\r\n"), made);
   EXPECT_EQ(learnt("[" + std::string(kTurn) + "," + kTurn + "]", "b.json"), made);
   EXPECT_EQ(learnt("instruction,input,output\nHi,,Yo é\nHi,,Yo é\n", "c.csv"), made);
+  options_.loss = "all";
+  const auto text = [&](const char* name, const std::string& rows) {
+    return bytes_->decode(
+        read_conversations(written(name, rows), *bytes_, nullptr, options_).documents.at(0).ids);
+  };
+  EXPECT_EQ(text("s.csv", "prompt,completion\nIn Rome, I am\n"),
+            text("s.jsonl", R"({"prompt": "In Rome", "completion": " I am"})"));
+  options_.loss = "answers";
+  for (const char* name : {"s.csv", "s.jsonl"}) std::filesystem::remove(folder_ / name);
   const std::string packed = folder_ / "d.jsonl.gz";
   gzFile file = gzopen(packed.c_str(), "wb");
   gzputs(file, kTurn);
@@ -209,6 +218,14 @@ TEST_F(ConversationsTest, BrokenRowsAreNamedAndCounted) {
     EXPECT_EQ(all.documents.size(), 2U) << row;
     ASSERT_EQ(all.reasons.size(), 1U) << row;
   }
+  const char* csv = "text\na\nb,c\nd\n";
+  EXPECT_EQ(read_conversations(written("c.csv", csv), *bytes_, nullptr, options_).broken, 1);
+  options_.skip_broken = false;
+  EXPECT_NE(said([&] {
+              read_conversations(written("c.csv", csv), *bytes_, nullptr, options_);
+            }).find("c.csv: line 3: has 2 cells"),
+            std::string::npos);
+  options_.skip_broken = true;
   expect_refused("{}", "no row can be read");
   expect_refused(std::string("a\0b", 3), "zero byte");
   expect_refused("", "is empty");

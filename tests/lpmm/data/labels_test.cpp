@@ -1,5 +1,6 @@
 // Examples with several labels, and labels of words: their files, their batches, their scores; and what is
 // left of an epoch.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -169,8 +170,45 @@ TEST_F(LabelsTest, WordsComeFromLinesOrLists) {
       "line 1 has the label \"B-Y\", which is none of B-X, I-X, O");
   write("uneven.jsonl", "{\"tokens\": [\"a\"], \"tags\": [\"O\", \"O\"]}\n");
   expect_refused([&] { load("uneven.jsonl"); }, "has 1 words and 2 labels");
+  write("odd.conll", "# of news\na B-X\nb O\n");
+  expect_refused([&] { load("odd.conll"); }, "line 2 has 2 columns, but line 1 has 3");
+  write("places.conll", "1 a B-X\n2 b O\n\n1 c O\n");
+  expect_refused([&] { load("places.conll"); }, "its lines begin with numbers");
   write("numbers.conll", "a NOUN\nb VERB\n");  // not of entities
   EXPECT_EQ(load("numbers.conll").metrics, std::vector{Metric::kAccuracy});
+}
+
+TEST_F(LabelsTest, WhatIsNoListIsNotTakenForNone) {
+  const auto refused = [&](const std::string& second, const char* part) {
+    write("mine.jsonl", "{\"text\": \"a\", \"labels\": [\"x\", \"y\"]}\n" + second + "\n");
+    expect_refused([&] { load("mine.jsonl"); }, part);
+  };
+  refused(R"({"text": "b", "labels": "z"})", "line 2 has no list in labels, as others have");
+  refused(R"({"text": "b", "labels": {"x": 1}})", "line 2 has no list in labels, as others have");
+  write("mine.jsonl", "{\"text\": \"a\", \"labels\": [0.25, 0.75]}\n");
+  expect_refused([&] { load("mine.jsonl"); }, "hold the number 0.25: they are of labels, or of 1 or 0");
+  write("mine.jsonl", R"({"text": "b", "labels": null})"
+                      "\n"
+                      R"({"text": "a", "labels": ["x", "y"]})");
+  EXPECT_TRUE(load("mine.jsonl").train[0].labels.empty());
+}
+
+TEST_F(LabelsTest, SentencesOfWordsThatCannotBeReadAreLeftOut) {
+  write("train.conll", "a B-X\nb\nc O\n\nd O\ne B-X\n\nf X O\n\n\xFF O\ng O\n");
+  write("train.jsonl", R"({"tokens": ["d", "e"], "tags": ["O", "B-X"]}
+{"tokens": ["a"], "tags": ["O", "O"]}
+{"tokens": "a", "tags": ["O"]}
+{)");
+  for (const auto& [name, broken] : {std::pair("train.conll", 3), {"train.jsonl", 3}}) {
+    testing::internal::CaptureStderr();
+    const SentenceSet set = load_sentences(
+        {.set = "sentences", .path = folder_ / name, .test_path = folder_ / name, .skips_broken = true});
+    const std::string told = testing::internal::GetCapturedStderr();
+    ASSERT_EQ(set.train.size(), 1U) << name;
+    EXPECT_EQ(set.train[0].words, (Names{"d", "e"}));
+    EXPECT_NE(told.find(fmt::format("{} of {} cannot be read", broken, broken + 1)), std::string::npos)
+        << told;
+  }
 }
 
 TEST_F(LabelsTest, AWordIsToldAtItsFirstToken) {

@@ -166,6 +166,36 @@ TEST_F(SentencesTest, ATableThatIsNotUnderstoodSaysWhatToDo) {
   refused({.set = "sentences", .path = folder_ / "vocab.parquet"}, "no such file or folder of sentences");
 }
 
+TEST_F(SentencesTest, RowsThatCannotBeReadAreLeftOutWhereThatIsAskedFor) {
+  const std::string bad = "\n ,x\nd\n\"e,x\nf,\n\xFF,x\n";
+  write("mine.csv", "text,label\na,x\nb,y" + bad + "c,y\n");
+  write("test.csv", "text,label\na,x\nb,z\nc,y\n");
+  SentenceSource mine{.set = "sentences",
+                      .path = folder_ / "mine.csv",
+                      .test_path = folder_ / "test.csv",
+                      .skips_broken = true};
+  testing::internal::CaptureStderr();
+  const SentenceSet set = load_sentences(mine);
+  const std::string told = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(set.train.size(), 3U);
+  EXPECT_EQ(set.train[2].line, 9);
+  EXPECT_EQ(set.test.size(), 2U);
+  for (const std::string part :
+       {"mine.csv: 5 of 8 cannot be read and are left out", "line 5 has 1 cells", "line 6 opens a quote",
+        "line 8 is not UTF-8", "line 4 has an empty sentence", "line 7 has no label",
+        "test.csv: 1 of 3 cannot", "line 3 has the label \"z\""}) {
+    EXPECT_NE(told.find(part), std::string::npos) << told;
+  }
+  write("mine.csv", "text,label\na,x\nb,y\nc,y\n");
+  mine.skips_broken = false;
+  mine.test_path = folder_ / "mine.csv";
+  const SentenceSet whole = load_sentences(mine);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(set.train[i].first, whole.train[i].first);
+  write("mine.csv", "text,label\na\nb\n");
+  mine.skips_broken = true;
+  expect_said([&] { load_sentences(mine); }, "no row can be read");
+}
+
 TEST_F(SentencesTest, WhatIsWrongIsNamedWithItsLine) {
   expect_said([&] { load(); }, "has no train (.tsv, .csv, .jsonl or .json");
   write("dev.tsv", "sentence\tlabel\na\t0\n");
@@ -182,7 +212,10 @@ TEST_F(SentencesTest, WhatIsWrongIsNamedWithItsLine) {
                  "train.tsv: line 3 is not UTF-8 from byte 3 on");
   expect_refused("sentence\tlabel\na\t0\nb\t\xE9\n", "train.tsv: line 3 is not UTF-8 from byte 2 on");
   expect_refused("sentence\tscore\na\t0\nb\tnan\n", "line 3 has the score \"nan\"");
-  expect_refused("sentence\tscore\na\t\n", "which is no number");
+  expect_refused("sentence\tscore\na\t\n",
+                 "line 2 has no score: write it, or take the row out; data.skip_broken");
+  // One value that is none does not make classes of the others.
+  expect_refused("sentence\tlabel\na\t0.5\nb\t0.25\nc\tnan\n", "line 4 has the score \"nan\"");
   expect_refused("sentence\tlabel\na\t1\nb\t2\n", "has the label \"0\", which is none of 1, 2");
   expect_said([&] { load_sentences({"sst3"}); }, "no set of sentences is called sst3");
   expect_said([&] { load_sentences({"sst2", folder_.path(), std::string(kTestFile)}); }, "are not public");

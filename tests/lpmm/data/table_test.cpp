@@ -91,6 +91,37 @@ TEST_F(TableTest, WhatIsWrongIsNamedWithItsLine) {
   expect_refused("a.json", "{\"a\": 1}", "is no list of objects");
 }
 
+TEST_F(TableTest, BrokenRowsAreLeftOutWithTheirLines) {
+  const auto lines_of = [&](const std::string& name, const std::string& text, const Cells& firsts) {
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+    const Table table = read_table(folder_ / name, {.skips_broken = true});
+    Cells cells;
+    for (const Table::Row& row : table.rows) cells.push_back(row.cells[0]);
+    EXPECT_EQ(cells, firsts);
+    std::vector<std::int64_t> lines;
+    for (const BrokenRow& row : table.broken.rows) lines.push_back(row.line);
+    return lines;
+  };
+  using Lines = std::vector<std::int64_t>;
+  EXPECT_EQ(
+      lines_of("a.csv", "text,label\na,1\nb\n\"two\nlines\xFF\",1\n\"c,1\nd,2\n\"e\"e,3\nf,g,h\n\"i\nj\",3\n",
+               {"a", "d", "i\nj"}),
+      (Lines{3, 5, 6, 8, 9}));
+  EXPECT_EQ(lines_of("a.jsonl", "{\"a\": 1}\n[1]\n{\"a\"\n{\"a\": \"\xFF\"}\n\n{\"a\": 2}", {"1", "2"}),
+            (Lines{2, 3, 4}));
+  EXPECT_EQ(lines_of("a.json", "[{\"a\": 1}, 2]", {"1"}), Lines{2});
+  EXPECT_NE(said([&] { lines_of("a.csv", "te\xFFxt,label\na,1\n", {}); }).find("line 1 is not UTF-8"),
+            std::string::npos);
+}
+
+TEST_F(TableTest, SpacesStayWhereTheyAreKept) {
+  read("a.csv", "a, b \r\n\" x \", y \r\n   ,  \r\n");
+  const Table table = read_table(folder_ / "a.csv", {.keeps_spaces = true});
+  EXPECT_EQ(table.names, (Cells{"a", "b"}));
+  ASSERT_EQ(table.rows.size(), 1U);
+  EXPECT_EQ(table.rows[0].cells, (Cells{" x ", " y "}));
+}
+
 TEST_F(TableTest, NamesSayWhatIsATable) {
   EXPECT_TRUE(is_table("a.csv.gz"));
   EXPECT_FALSE(is_table("a.csv.zip"));

@@ -16,6 +16,7 @@
 #include "lpmm/run/trainer.h"
 #include "models/families.h"
 #include "tests/lpmm/run/cut_run.h"
+#include "tests/lpmm/said.h"
 #include "tests/lpmm/scratch.h"
 
 namespace lpmm {
@@ -127,9 +128,14 @@ TEST_F(ConversationRun, RefusesKeysThatWouldDoNothing) {
   EXPECT_NE(refusal({"data.tokenizer=characters"}).find("take bytes, gpt2, a file"), std::string::npos);
   EXPECT_NE(refusal({"data.blocks=true"}).find("data.blocks"), std::string::npos);
   EXPECT_NE(refusal({"data.path=''"}).find("data.path"), std::string::npos);
+  EXPECT_NE(refusal({"data.path='~/chat.jsonl'"}).find("write $HOME/chat.jsonl"), std::string::npos);
+  EXPECT_NE(refusal({"data.set=text", "data.skip_broken=true"}).find("is for rows and pictures of your own"),
+            std::string::npos);
   EXPECT_NE(refusal({"data.set=text", "data.too_long=drop"}).find("are for data.set = conversations"),
             std::string::npos);
   EXPECT_THROW(config({"data.too_long=fold"}), UsageError);
+  EXPECT_NE(said([&] { run("none", {"data.validation_share=1"}); }).find("nothing is left to train on"),
+            std::string::npos);
   EXPECT_NE(refusal({"data.length=2", "data.too_long=drop"}).find("nothing is learnt"), std::string::npos);
 }
 

@@ -120,6 +120,21 @@ TEST_F(ClassifyImages, AgreesWithEvalOnTheFolderThatWasTrainedOn) {
   EXPECT_EQ(accuracy("tuned", path("photos/test")), evaluated("tuned"));
 }
 
+TEST_F(ClassifyImages, PicturesThatDoNotDecodeAreLeftOutWhereThatIsAskedFor) {
+  photos("photos");
+  write("photos/train/cat/cut.png", drawn(1, 14, 11, 3).substr(0, 60));
+  const std::vector<std::string> train = {"train", tune(),     "--set", "data.path=" + path("photos"),
+                                          "--out", path("run")};
+  const Outcome refused = lpmm(train);
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_NE(refused.err.find("remove them, or data.skip_broken = true"), std::string::npos) << refused.err;
+  std::vector<std::string> skipping = train;
+  skipping.insert(skipping.end(), {"--set", "data.skip_broken=true"});
+  const Outcome run = lpmm(skipping);
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_NE(run.err.find("1 pictures do not decode and were left out"), std::string::npos) << run.err;
+}
+
 TEST_F(ClassifyImages, OfGreyPicturesAgreesToo) {
   const auto number = [](std::uint32_t x) {
     std::string bytes;
