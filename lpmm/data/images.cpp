@@ -219,6 +219,11 @@ std::string find_data(const std::string& path) {
     const fs::path below = fs::path(data_folder()) / path;
     if (fs::exists(below, error)) return below.string();
   }
+  if (path.starts_with("~/")) {
+    throw UsageError(
+        fmt::format("{}: shells put your home in place of ~ only where a word begins; write $HOME{}", path,
+                    path.substr(1)));
+  }
   return "";
 }
 

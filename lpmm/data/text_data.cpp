@@ -90,6 +90,7 @@ std::vector<std::string> files_at(const std::string& path) {
                                path, others.size(), others[0])) +
          "\n");
   }
+  tell_test_files(path, paths);
   return paths;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
@@ -192,9 +193,11 @@ class ConfigReader {
 void check(const RunConfig& c, const TomlTable& file) {
   if (c.train.batch % c.train.microbatches != 0) {
     const bool said = file.table("train").has("microbatches");
-    file.refuse(said ? "train.microbatches" : "train.batch",
-                fmt::format("train.batch = {} is not divisible by train.microbatches = {}", c.train.batch,
-                            c.train.microbatches));
+    file.refuse(
+        said ? "train.microbatches" : "train.batch",
+        fmt::format("train.batch = {} is not divisible by train.microbatches = {}; a number that "
+                    "divides it: --set train.microbatches={}",
+                    c.train.batch, c.train.microbatches, std::gcd(c.train.batch, c.train.microbatches)));
   }
   if (c.train.epochs == 0 && c.train.steps == 0) {
     file.refuse("train.epochs", "set train.epochs or train.steps to how long to train");

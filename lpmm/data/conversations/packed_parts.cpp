@@ -71,6 +71,13 @@ void check_parts(const std::string& name, const PackedParts& parts, bool wants_t
              tests = parts.test.sequences() > 0 || !wants_test;
   if (trains && tests) return;
   const PackingCounts& c = (trains ? parts.test : parts.train).counts();
+  if (c.documents == 0) {
+    throw UsageError(
+        fmt::format("{}: data.validation_share leaves none of {} {} to {}: take a {} one{}", name,
+                    (parts.train.counts().documents + parts.test.counts().documents) / parts.group,
+                    things(parts.group), trains ? "test on" : "train on", trains ? "larger" : "smaller",
+                    trains ? ", or --set data.validation_share=0, which goes without tests" : ""));
+  }
   throw UsageError(fmt::format(
       "{}: of {} {} to {} nothing is learnt: {} are longer than data.length = {} tokens, of {} no token "
       "counts; give more of them, a longer data.length{} or another data.validation_share",

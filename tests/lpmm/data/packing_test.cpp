@@ -218,6 +218,15 @@ TEST(ConversationData, RefusesWhatHasNothingToLearn) {
         std::string::npos)
         << e.what();
   }
+  try {
+    const ConversationData data("my.jsonl", {document(1, 5), document(2, 5)}, {}, 0.1, 16, TooLong::kCut);
+    FAIL() << "none is left to test on";
+  } catch (const UsageError& e) {
+    EXPECT_NE(std::string(e.what()).find("leaves none of 2 documents to test on: take a larger one, or --set "
+                                         "data.validation_share=0"),
+              std::string::npos)
+        << e.what();
+  }
 }
 
 }  // namespace

@@ -192,6 +192,14 @@ TEST_F(TextDataTest, TheTextsOfAFolderFollowEachOther) {
   o.validation_share = 1;
   TextData(o).make_test_batch(0, 2, batch);
   EXPECT_EQ(data.tokenizer()->decode(batch.tokens), "aaaabbbb");
+  write("texts/train.txt", "ffff");
+  write("texts/test.md", "gggg");
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(TextData(o).size(), 20);
+  const std::string warned = testing::internal::GetCapturedStderr();
+  EXPECT_NE(warned.find("all its files are trained on, " + (folder_ / "texts/test.md").string() + " too"),
+            std::string::npos)
+      << warned;
   fs::remove_all(folder_ / "texts");
   fs::create_directories(folder_ / "texts");
   EXPECT_THROW(TextData{o}, RunError);

@@ -489,8 +489,9 @@ TEST(Config, RefusesWrongTypesAndRanges) {
 }
 
 TEST(Config, RefusesWhatDoesNotFitTogether) {
-  expect_refusal("[train]\nepochs=1\nbatch = 128\nmicrobatches = 3\n",
-                 {"run.toml:4", "train.batch = 128 is not divisible by train.microbatches = 3"});
+  expect_refusal(
+      "[train]\nepochs=1\nbatch = 128\nmicrobatches = 3\n",
+      {"run.toml:4", "train.batch = 128 is not divisible by train.microbatches = 3", "microbatches=1"});
   expect_refusal("[model]\nname='resnet8'\n", {"run.toml", "train.epochs or train.steps"});
   expect_refusal("[train]\nepochs=1\n", {"--preset lppm", "did you mean lpmm?"}, {"lppm", "", {}});
   expect_refusal("[train]\nepochs=1\n", {"--rounding up", "rn, sr, qr"}, {"", "up", {}});
