@@ -209,6 +209,21 @@ std::string find_examples(const std::string& stem) {
   return table.empty() ? find_word_file(stem) : table;
 }
 
+// Names the files of a folder that could be read and are not.
+void tell_unused(const std::string& folder, const OwnFiles& files) {
+  std::vector<std::string> unused;
+  for (const auto& item : fs::directory_iterator(folder)) {
+    const std::string path = item.path().string();
+    if (!is_table(path) && !is_word_file(path)) continue;
+    if (path != files.train && path != files.test) unused.push_back(item.path().filename().string());
+  }
+  if (unused.empty()) return;
+  std::ranges::sort(unused);
+  tell(printable(fmt::format("{}: reads {}{}; not used: {}", folder, files.train,
+                             files.test.empty() ? "" : " and " + files.test, fmt::join(unused, ", "))) +
+       "\n");
+}
+
 OwnFiles find_files(const SentenceSource& source) {
   std::error_code none;
   const std::string found = find_data(source.path);
@@ -223,7 +238,9 @@ OwnFiles find_files(const SentenceSource& source) {
   if (!fs::is_directory(found, none)) {
     if (!is_table(found) && !is_word_file(found)) {
       throw RunError(fmt::format(
-          "{}: is no .tsv, .csv, .jsonl or .json, nor one of these with .gz, nor a .conll of words", found));
+          "{}: is no .tsv, .csv, .jsonl or .json, nor one of these with .gz, nor a .conll of words; save a "
+          "spreadsheet or a .parquet as one of them",
+          found));
     }
     files.train = found;
   } else {
@@ -246,6 +263,7 @@ OwnFiles find_files(const SentenceSource& source) {
           fmt::format("{}: there is no such .tsv, .csv, .jsonl or .json (data.test_path)", source.test_path));
     }
   }
+  if (fs::is_directory(found, none)) tell_unused(found, files);
   if (files.test.empty() && wants_test) {
     refuse_part(found, "test", "; name another file by data.test_path, or leave out data.test_file");
   }

@@ -139,6 +139,11 @@ TEST_F(SentencesTest, ATableOfOnesOwnIsRead) {
   expect_said([&] { load_sentences({"sentences", folder_.path(), "test"}); }, "has no test (.tsv");
   write("test.csv", "premise,hypothesis,label\ng,h,2\n");
   EXPECT_EQ(load_sentences({"sentences", folder_.path(), "test"}).test[0].score, 2);
+  testing::internal::CaptureStderr();
+  load();
+  const std::string told = testing::internal::GetCapturedStderr();
+  EXPECT_NE(told.find("validation.tsv; not used: mine.csv, other.jsonl, test.csv\n"), std::string::npos)
+      << told;
 }
 
 TEST_F(SentencesTest, ATableThatIsNotUnderstoodSaysWhatToDo) {
