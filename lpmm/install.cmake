@@ -1,7 +1,7 @@
 # The headers of programs that embed packed memory; then cmake --install: lpmm::packed with them (component packed), and
 # everything else. Embedding programs include these headers, and those that they include, as <lpmm/...>: no folder of
 # the program's hides them.
-set(headers lpmm/memory/packed_vector.h lpmm/memory/model_memory.h lpmm/base/error.h lpmm/version.h)
+set(headers lpmm/memory/packed_vector.h lpmm/memory/model_memory.h lpmm/ranks/ranks.h lpmm/base/error.h lpmm/version.h)
 if(NOT LPMM_PACKED_ONLY)
   list(APPEND headers kernels/device.h)  # opens a GPU
 endif()

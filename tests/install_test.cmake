@@ -20,7 +20,7 @@ run(${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${work}/packed --component 
 # Headers of embedding programs and no others, below <lpmm/...>.
 file(GLOB folders RELATIVE ${work}/packed/include ${work}/packed/include/* ${work}/packed/include/lpmm/* ${work}/packed/include/lpmm/*/*)
 list(FILTER folders EXCLUDE REGEX "\\.h$")
-if(NOT folders STREQUAL "lpmm;lpmm/base;lpmm/kernels;lpmm/kernels/formats;lpmm/kernels/rules;lpmm/kernels/threads;lpmm/memory;lpmm/memory/slots")
+if(NOT folders STREQUAL "lpmm;lpmm/base;lpmm/kernels;lpmm/kernels/formats;lpmm/kernels/rules;lpmm/kernels/threads;lpmm/memory;lpmm/memory/slots;lpmm/ranks")
   message(FATAL_ERROR "installed headers lie in ${folders}")
 endif()
 
@@ -80,6 +80,34 @@ if(PKG_CONFIG)
   separate_arguments(options UNIX_COMMAND "${options} ${FLAGS}")
   run(${COMPILER} -std=c++20 ${work}/example/main.cpp ${options} -o ${work}/by_pkg_config)
   run(${work}/by_pkg_config)
+  # Two ranks of a program end a step with the weights of one.
+  file(WRITE ${work}/ranks.cpp "#include <lpmm/kernels/cpu_packed.h>
+#include <lpmm/memory/model_memory.h>
+#include <lpmm/ranks/ranks.h>
+#include <thread>
+using Floats = std::vector<float>;
+Floats train(lpmm::Ranks& ranks) {
+  lpmm::CpuPackedDevice device(1);
+  lpmm::OptimizerConfig adamw{.rule = \"adamw\"};
+  lpmm::ModelMemory memory({{\"w\", {300, 30}}}, lpmm::make_policy(\"lpmm-min\", adamw), adamw, 1, 2, device, 2, ranks);
+  lpmm::Step step = memory.begin_step();
+  for (int k = step.share().first, n = 0; n < step.share().count; ++k, ++n) step.fold(0, 0, Floats(9000, 1.0F + k), k);
+  std::move(step).commit();
+  Floats weights(9000);
+  memory.decode(0, 0, weights);
+  return weights;
+}
+int main() {
+  const auto ranks = lpmm::linked_ranks(2, 60);
+  Floats second;
+  std::thread other([&] { second = train(*ranks[1]); });
+  const Floats first = train(*ranks[0]);
+  other.join();
+  return first == second && first == train(lpmm::alone()) && first != Floats(9000) ? 0 : 1;
+}
+")
+  run(${COMPILER} -std=c++20 ${work}/ranks.cpp ${options} -o ${work}/ranks)
+  run(${work}/ranks)
 endif()
 # The error names the component that is not installed.
 execute_process(COMMAND ${CMAKE_COMMAND} -G ${GENERATOR} -S ${work}/example/whole -B ${work}/not_here
@@ -108,7 +136,7 @@ if(count GREATER 40)
   message(FATAL_ERROR "the example has ${count} lines; it may have 40")
 endif()
 
-# Packed memory as a part of another project, as a shared library, without whatever networks need.
+# Packed memory as a part of another project that names no build type, as a shared library, without whatever networks need.
 file(WRITE ${work}/inside/CMakeLists.txt "cmake_minimum_required(VERSION 3.25)
 project(inside LANGUAGES CXX)
 set(BUILD_SHARED_LIBS ON)
@@ -120,4 +148,8 @@ add_subdirectory(${SOURCE_DIR} lpmm)
 add_executable(mlp ${SOURCE_DIR}/experiments/example/mlp.cpp)
 target_link_libraries(mlp PRIVATE lpmm::packed)
 ")
-configure(${work}/nothing ${work}/inside ${work}/inside_build)
+configure(${work}/nothing ${work}/inside ${work}/inside_build -DCMAKE_BUILD_TYPE= -DCMAKE_EXPORT_COMPILE_COMMANDS=ON)
+file(READ ${work}/inside_build/compile_commands.json commands)
+if(NOT commands MATCHES "-O3[^\n]*avx2.cpp")
+  message(FATAL_ERROR "the loops are not optimized where a project names no build type")
+endif()
