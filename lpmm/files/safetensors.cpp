@@ -111,7 +111,12 @@ std::string header_of(const Metadata& metadata, std::span<const SafetensorsSourc
     offset += bytes;
   }
   *data_bytes = offset;
-  std::string text = header.dump();
+  std::string text;
+  try {
+    text = header.dump();
+  } catch (const Json::type_error&) {
+    throw RunError("a name in a safetensors file is not UTF-8, which it must be: rename the tensor");
+  }
   text.resize((text.size() + 7) / 8 * 8, ' ');
   const std::uint64_t length = text.size();
   std::string out(8, '\0');

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -84,6 +85,14 @@ TEST(Safetensors, ReadsWhatItWrote) {
   EXPECT_THROW(file.read(*file.find("codes"), 3, std::as_writable_bytes(std::span(bytes))), RunError);
   EXPECT_THROW(file.read(*file.find("codes"), ~std::uint64_t{0}, std::as_writable_bytes(std::span(bytes))),
                RunError);
+}
+
+TEST(Safetensors, ANameThatIsNotUtf8IsRefusedInWords) {
+  const Scratch scratch;
+  const std::string path = scratch / "file";
+  const std::vector<SafetensorsSource> tensors = {{"\xFF", "U8", {0}, [](const auto&) {}}};
+  EXPECT_THROW(write_safetensors(path, {}, tensors), RunError);
+  EXPECT_FALSE(std::filesystem::exists(path));
 }
 
 TEST(Safetensors, TheSmallestFileIsAccepted) {
