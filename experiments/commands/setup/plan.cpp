@@ -133,7 +133,7 @@ void print_learnt(const Setup& setup) {
 
 int run_plan(const PlanArguments& o) {
   if (o.ranks == 1 && (o.stage > 0 || o.bandwidth > 0)) {
-    throw UsageError("--stage and --bandwidth are of several processes: say how many with --ranks");
+    throw UsageError("--stage and --bandwidth are of several processes: --ranks says how many, from 2 on");
   }
   RunConfig config = load_config(o.start, "", o.json);
   if (!config.train.init.empty()) find_checkpoint(config.train.init);
@@ -185,7 +185,7 @@ void add_plan_command(CLI::App& program, Action& action) {
       ->type_name("N");
   command
       ->add_option("--bandwidth", o->bandwidth, "of a rank's link, to say how long it takes for what is sent")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(0.001, 1e6).description(""))
       ->type_name("GBIT/S");
   command->add_flag("--json", o->json, "print one JSON object");
   command->footer(
