@@ -29,7 +29,7 @@ bool has_state(Role role) {
 template <class R>
 std::vector<SettingRow> settings_of() {
   std::vector<SettingRow> rows;
-  const typename R::Settings usual;
+  const typename R::Settings usual{};
   for (const auto& s : R::kSettings) {
     const double value = s.flag != nullptr ? (usual.*s.flag ? 1.0 : 0.0) : usual.*s.number;
     rows.push_back({SettingKey::find(s.key).value(), value, s.range, s.flag != nullptr, s.help});
