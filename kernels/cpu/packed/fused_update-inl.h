@@ -17,6 +17,80 @@ HWY_BEFORE_NAMESPACE();
 namespace lpmm::kernels {
 namespace HWY_NAMESPACE {
 
+// What the watch looks at in a group, before and after its update, and the sums of a chunk's groups. Looks
+// work on these for all codecs, whose loops are many.
+struct LookedAt {
+  alignas(64) float parameters[kGroup], gradients[kGroup], new_parameters[kGroup], new_variances[kGroup];
+  double squares[kWatched][kCalls];
+};
+// Ratios are there where every element has a variance.
+constexpr int looked_at(bool has_ratio) {
+  return has_ratio ? kWatched : static_cast<int>(Watched::kRatio);
+}
+HWY_INLINE void keep_for_looks(const Number& values, float* to, int e) {
+  each([&](int i) { hn::Store(values.v[i], DF(), to + e + i * static_cast<int>(kLanes)); });
+}
+// The place in a group of the first whose magnitude has these bits, where there is one.
+HWY_NOINLINE inline int first_of_size(const float* group, std::uint32_t bits) {
+  for (int i = 0; i < kGroup; i += static_cast<int>(kLanes)) {
+    const VU sizes = hn::BitCast(DU(), hn::Abs(hn::Load(DF(), group + i)));
+    const auto at = hn::FindFirstTrue(DU(), hn::Eq(sizes, hn::Set(DU(), bits)));
+    if (at >= 0) return i + static_cast<int>(at);
+  }
+  return 0;
+}
+// Looks at a group of a chunk, which begins at element `at` of the tensor and had these values. It may come
+// twice: the looks are the same.
+template <class R, bool kHasRatio>
+HWY_NOINLINE void look_at_group(const R& rule, const float* parameters, const float* gradients,
+                                LookedAt& looked, int group, std::int64_t at, RunLooks& into) {
+  alignas(64) float looks[kWatched][kGroup];
+  VU update = hn::Zero(DU()), ratio = update;  // the largest
+  for (int e = 0; e < kGroup; e += static_cast<int>(kSideBySide)) {
+    const auto read = [e](const float* values) {
+      return each_vector([&](int i) { return hn::LoadU(DF(), values + e + i * static_cast<int>(kLanes)); });
+    };
+    Elements<Number> x;
+    x[Role::kParameter] = read(looked.new_parameters);
+    if constexpr (kHasRatio) x[Role::kVariance] = read(looked.new_variances);
+    Number seen[kWatched];
+    look_at_change(rule, read(parameters), read(gradients), x, seen);
+    for (int k = 0; k < looked_at(kHasRatio); ++k) keep_for_looks(seen[k], looks[k], e);
+    each([&](int i) {
+      const auto larger = [i](VU than, const Number& x) {
+        return hn::Max(than, hn::BitCast(DU(), hn::Abs(x.v[i])));
+      };
+      update = larger(update, seen[static_cast<int>(Watched::kUpdate)]);
+      ratio = larger(ratio, seen[static_cast<int>(Watched::kRatio)]);
+    });
+  }
+  for (int k = 0; k < looked_at(kHasRatio); ++k) looked.squares[k][group] = group_square_sum(looks[k]);
+  const auto raise = [&](LargestElement& largest, VU most, Watched term) {
+    const std::uint32_t bits = hn::GetLane(hn::MaxOfLanes(DU(), most));
+    if (bits <= largest.bits) return;
+    largest.raise(bits, at + first_of_size(looks[static_cast<int>(term)], bits));
+  };
+  raise(into.update, update, Watched::kUpdate);
+  if constexpr (kHasRatio) raise(into.ratio, ratio, Watched::kRatio);
+  const auto raise_peak = [&](Peak peak, std::uint8_t* codes, Watched term, Watched beside) {
+    if (codes == nullptr) return;
+    raise_peaks(peak, looks[static_cast<int>(term)], looks[static_cast<int>(beside)], kGroup,
+                codes + code_bytes(kPeakFormat, at));
+  };
+  raise_peak(Peak::kUpdate, into.peaks.update, Watched::kUpdate, Watched::kParameter);
+  if constexpr (kHasRatio) raise_peak(Peak::kRatio, into.peaks.ratio, Watched::kRatio, Watched::kRatio);
+}
+// Sums the squares for the pieces of a chunk.
+HWY_NOINLINE inline void sum_looks(LookedAt& looked, int terms, std::int64_t at, int elements,
+                                   RunLooks& into) {
+  for (int first = 0; first < elements / kGroup; first += kPieceGroups) {
+    for (int k = 0; k < terms; ++k) {
+      into.squares[k][at / kPiece + first / kPieceGroups] =
+          sum_as_tree(looked.squares[k] + first, kPieceGroups);
+    }
+  }
+}
+
 template <class R, fused::Codecs kCodecs>
 class UpdateLoop {
  public:
@@ -28,7 +102,7 @@ class UpdateLoop {
     for (std::int64_t at = 0; at < whole; at += chunk) {
       const int elements = static_cast<int>(std::min(chunk, whole - at));
       if (!update_chunk(rule, args, first + at, elements, state, looks)) return at;
-      if (looks != nullptr) sum_looks(state, first + at, elements, *looks);
+      if (looks != nullptr) sum_looks(state.looked, looked_at(kHasRatio), first + at, elements, *looks);
     }
     return whole;
   }
@@ -87,12 +161,11 @@ class UpdateLoop {
   template <std::size_t... kState>
   static auto waiting_of(std::index_sequence<kState...>)
       -> AllWaiting<Of<Role::kParameter>, Of<kStates[kState]>...>;
-  // The values that wait to be stored, those that the elements of a chunk share with their rows, and, for
-  // looks, the new values of a group and sums of groups.
+  // The values that wait to be stored, those that the elements of a chunk share with their rows, and what is
+  // looked at.
   struct State : decltype(waiting_of(std::make_index_sequence<kStates.size()>())) {
     alignas(64) float of_rows[kHasRows ? kChunk : 1];
-    alignas(64) float new_parameters[kGroup], new_variances[kGroup];
-    double squares[kWatched][kGroups];
+    LookedAt looked;
   };
 
   static constexpr auto kNextStep = [](const Codec& codec, float largest, std::uint16_t old) {
@@ -157,8 +230,19 @@ class UpdateLoop {
         if constexpr (!fused::keeps<R>(state())) x[state] = Number(0.0F);
       });
       each_written([&](auto of) { x[of.kRole] = lanes.of(of).values(e); });
+      if (into != nullptr) {
+        if constexpr (!kIsFloat<Role::kParameter>) {
+          keep_for_looks(x[Role::kParameter], state.looked.parameters, e);
+        }
+        if constexpr (!kIsFloat<Role::kAccumulator>) {
+          keep_for_looks(x[Role::kAccumulator], state.looked.gradients, e);
+        }
+      }
       rule(x);
-      if (into != nullptr) keep_for_looks(x, state, e);
+      if (into != nullptr) {
+        keep_for_looks(x[Role::kParameter], state.looked.new_parameters, e);
+        if constexpr (kHasRatio) keep_for_looks(x[Role::kVariance], state.looked.new_variances, e);
+      }
       return x;
     };
     const auto finish = [&](Elements<Number> & x, int e) __attribute__((always_inline)) {
@@ -171,86 +255,23 @@ class UpdateLoop {
     Elements<Number> first = values_at(0);
     one_ahead<0>(first, values_at, finish);
     each_written([&](auto of) { lanes.of(of).keep_most(state.of(of).most + begin / of.kPart); });
-    if (into != nullptr) look_at_group(rule, roles, chunk, begin, state, *into);
+    if (into != nullptr) {
+      const float* const parameters =
+          floats_of<Role::kParameter>(roles, chunk + begin, state.looked.parameters);
+      const float* const gradients =
+          floats_of<Role::kAccumulator>(roles, chunk + begin, state.looked.gradients);
+      look_at_group<R, kHasRatio>(rule, parameters, gradients, state.looked, begin / kGroup, chunk + begin,
+                                  *into);
+    }
   }
 
-  // The values that the watch looks at: ratios are there where every element has a variance.
   static constexpr bool kHasRatio = !fused::is_none(kCodecs[Role::kVariance]);
-  static constexpr int kLookedAt = kHasRatio ? kWatched : static_cast<int>(Watched::kRatio);
-
-  // Keeps the new values of a group until all of it is there.
-  static HWY_INLINE void keep_for_looks(const Elements<Number>& x, State& state, int e) {
-    const auto keep = [e](const Number& values, float* to) {
-      each([&](int i) { hn::Store(values.v[i], DF(), to + e + i * static_cast<int>(kLanes)); });
-    };
-    keep(x[Role::kParameter], state.new_parameters);
-    if constexpr (kHasRatio) keep(x[Role::kVariance], state.new_variances);
-  }
-  // A group may come twice: the looks are the same.
-  static HWY_NOINLINE void look_at_group(const R& rule, const RoleArray<RoleView>& roles, std::int64_t chunk,
-                                         int begin, State& state, RunLooks& into) {
-    alignas(64) float looks[kWatched][kGroup];
-    VU update = hn::Zero(DU()), ratio = update;  // the largest
-    const Reader<Of<Role::kParameter>> parameter(roles[Role::kParameter], chunk + begin);
-    const GradientReader gradient(roles[Role::kAccumulator], chunk + begin);
-    for (int e = 0; e < kGroup; e += static_cast<int>(kSideBySide)) {
-      const auto of = [e](const auto& read) {
-        return each_vector([&](int i) { return read(e + i * static_cast<int>(kLanes)); });
-      };
-      const auto kept = [&of](const float* values) {
-        return of([values](int at) { return hn::Load(DF(), values + at); });
-      };
-      Number g(0.0F);
-      if constexpr (kHasGradient) g = of(gradient);
-      Elements<Number> x;
-      x[Role::kParameter] = kept(state.new_parameters);
-      if constexpr (kHasRatio) x[Role::kVariance] = kept(state.new_variances);
-      Number seen[kWatched];
-      look_at_change(rule, of(parameter), g, x, seen);
-      for (int k = 0; k < kLookedAt; ++k) {
-        each([&](int i) { hn::Store(seen[k].v[i], DF(), looks[k] + e + i * static_cast<int>(kLanes)); });
-      }
-      each([&](int i) {
-        const auto larger = [i](VU than, const Number& x) {
-          return hn::Max(than, hn::BitCast(DU(), hn::Abs(x.v[i])));
-        };
-        update = larger(update, seen[static_cast<int>(Watched::kUpdate)]);
-        ratio = larger(ratio, seen[static_cast<int>(Watched::kRatio)]);
-      });
-    }
-    for (int k = 0; k < kLookedAt; ++k) state.squares[k][begin / kGroup] = group_square_sum(looks[k]);
-    const auto raise = [&](LargestElement& largest, VU most, Watched term) {
-      const std::uint32_t bits = hn::GetLane(hn::MaxOfLanes(DU(), most));
-      if (bits <= largest.bits) return;
-      largest.raise(bits, chunk + begin + first_of_size(looks[static_cast<int>(term)], bits));
-    };
-    raise(into.update, update, Watched::kUpdate);
-    if constexpr (kHasRatio) raise(into.ratio, ratio, Watched::kRatio);
-    const auto raise_peak = [&](Peak peak, std::uint8_t* codes, Watched term, Watched beside) {
-      if (codes == nullptr) return;
-      raise_peaks(peak, looks[static_cast<int>(term)], looks[static_cast<int>(beside)], kGroup,
-                  codes + code_bytes(kPeakFormat, chunk + begin));
-    };
-    raise_peak(Peak::kUpdate, into.peaks.update, Watched::kUpdate, Watched::kParameter);
-    if constexpr (kHasRatio) raise_peak(Peak::kRatio, into.peaks.ratio, Watched::kRatio, Watched::kRatio);
-  }
-  // The place in a group of the first whose magnitude has these bits, where there is one.
-  static int first_of_size(const float* group, std::uint32_t bits) {
-    for (int i = 0; i < kGroup; i += static_cast<int>(kLanes)) {
-      const VU sizes = hn::BitCast(DU(), hn::Abs(hn::Load(DF(), group + i)));
-      const auto at = hn::FindFirstTrue(DU(), hn::Eq(sizes, hn::Set(DU(), bits)));
-      if (at >= 0) return i + static_cast<int>(at);
-    }
-    return 0;
-  }
-  // Sums the squares for the pieces of a chunk.
-  static void sum_looks(State& state, std::int64_t at, int elements, RunLooks& into) {
-    for (int first = 0; first < elements / kGroup; first += kPieceGroups) {
-      for (int k = 0; k < kLookedAt; ++k) {
-        into.squares[k][at / kPiece + first / kPieceGroups] =
-            sum_as_tree(state.squares[k] + first, kPieceGroups);
-      }
-    }
+  // What is stored in fp32 is looked at where it lies, until all of the chunk is stored.
+  template <Role kRole>
+  static constexpr bool kIsFloat = !fused::is_none(kCodecs[kRole]) && !Of<kRole>::kIsPacked;
+  template <Role kRole>
+  static const float* floats_of(const RoleArray<RoleView>& roles, std::int64_t at, const float* kept) {
+    return kIsFloat<kRole> ? reinterpret_cast<const float*>(roles[kRole].codes) + at : kept;
   }
 
   // False: nothing was written, for some value is not storable.
