@@ -54,7 +54,8 @@ class Step {
   Step& operator=(Step&&) = delete;
   // Without commit(), abandons the step: gradients are dropped, those that wait too, whose memory may be
   // gone. As after a failed step, a momentum that gradients were folded into is emptied, and what was applied
-  // at once stays. Ranks abandon a step at one place, all of them, or do not go on.
+  // at once stays. Ranks abandon a step at one place, all of them; after an exception they do
+  // not go on.
   ~Step();
 
   Share share() const;  // its count is not 0

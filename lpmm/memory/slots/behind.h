@@ -40,8 +40,8 @@ class Behind {
   // Waiting throws RankLost, at each call, once another rank has ended.
   void wait_for_accumulators();
   void wait_for_parameter(int tensor) { wait(spans_[static_cast<std::size_t>(tensor)].end); }
-  // The step ends without an update, on all ranks. If accumulators were sent, all are, which waits until the
-  // others have come as far.
+  // The step ends without an update, on all ranks: accumulators are sent all the same, which waits until the
+  // others have come as far. With an exception under way they are where some were.
   void leave_step();
   // All have updated what they own; parameters are sent from the next step on, or when they are waited for.
   void updated();

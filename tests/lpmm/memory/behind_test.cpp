@@ -91,7 +91,6 @@ TEST_F(BehindThread, AccumulatorsWaitForTheFirstGradient) {
   Behind behind = make();
   behind.begin_step(1, [&](int tensor) { return tensor == last_; });
   swap_nothing();
-  behind.leave_step();
   EXPECT_TRUE(sent_.empty());
 }
 
@@ -129,16 +128,27 @@ TEST_F(BehindThread, AnotherExchangeWaitsForParametersAndMayNotMeetAccumulators)
   swap_nothing();
 }
 
-TEST_F(BehindThread, WhoLeavesAStepSendsAllOrNothing) {
+TEST_F(BehindThread, WhoLeavesAStepSendsAllAndByAnExceptionNothingWhereNothingWasSent) {
   Behind behind = make();
+  struct Leaves {
+    Behind& behind;
+    ~Leaves() { behind.leave_step(); }
+  };
   begin(behind);
   behind.complete(0);
-  behind.leave_step();
+  try {
+    const Leaves leaves{behind};
+    throw std::bad_alloc();
+  } catch (const std::bad_alloc&) {
+  }
   EXPECT_TRUE(sent_.empty());
-  begin(behind);
-  behind.complete(last_);
-  behind.leave_step();
-  EXPECT_EQ(sent_, all('a'));
+  for (const int tensor : {0, last_}) {
+    begin(behind);
+    behind.complete(tensor);
+    behind.leave_step();
+    EXPECT_EQ(sent_, all('a'));
+    if (tensor == 0) sent_.clear();
+  }
   begin(behind);
   behind.wait_for_parameter(last_);
   EXPECT_EQ(sent_, all('a')) << "no update, no parameters";
