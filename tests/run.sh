@@ -3,7 +3,7 @@
 # usage: bash tests/run.sh [STAGE...]
 #   style    layout, shell syntax, sizes           release  what users run, with CUDA where nvcc is found
 #   python   the module for Python, with packages from PyPI; with optimizers, where python3 has torch
-#   alone    each file compiles by itself; the newest first, for 45 seconds unless the stage is named
+#   alone    each file compiles by itself; the newest first, for 30 seconds unless the stage is named
 #   arm      packed memory for ARM, under an emulator, where the compiler for it is installed
 #   asan     address and undefined behaviour      tsan     data races, on the tests that use threads
 #   tidy     clang-tidy; without being named it runs only where the others left time
@@ -92,7 +92,7 @@ for stage in $stages; do
       ;;
     alone)
       heading "alone"
-      limit=45
+      limit=30
       [ $# -eq 0 ] || limit=0
       python3 tests/alone.py --seconds "$limit" || fail "files that do not compile by themselves; add the includes that the lines above name"
       ;;

@@ -33,13 +33,14 @@ double rotary_length(const Json& config, double i) {
 // between the two bounds gives it.
 double positions_before(const Json& config, std::span<const float> factors, double low, double high) {
   const double most = *std::ranges::max_element(factors);
+  constexpr double kNone = 1e-4;  // what is left out of a factor by then is below what it is compared to
   double least = 1, most_of = 1e9;
   for (std::size_t i = 0; i < factors.size(); ++i) {
     const double length = rotary_length(config, static_cast<double>(i));
     const double share = (1 / double{factors[i]} - 1 / most) / (1 - 1 / most);
-    if (share > 0.01 && share < 0.99) return std::round(length * (low + share * (high - low)));
-    if (share >= 0.99) least = std::max(least, std::ceil(length * high));
-    if (share <= 0.01) most_of = std::min(most_of, std::floor(length * low));
+    if (share > kNone && share < 1 - kNone) return std::round(length * (low + share * (high - low)));
+    if (share >= 1 - kNone) least = std::max(least, std::ceil(length * high));
+    if (share <= kNone) most_of = std::min(most_of, std::floor(length * low));
   }
   // None lies between: all numbers within these bounds give the same factors.
   return std::clamp(kUsualContext, least, std::max(least, most_of));

@@ -18,7 +18,6 @@
 #include "lpmm/run/trainer.h"
 #include "models/families.h"
 #include "tests/lpmm/scratch.h"
-#include "tests/sanitized.h"
 
 namespace lpmm {
 namespace {
@@ -28,11 +27,11 @@ constexpr const char* kImages = R"(
   name = "resnet8"
   [data]
   set = "drawn"
-  train_images = 96
-  test_images = 24
+  train_images = 48
+  test_images = 8
   [train]
   steps = 6
-  batch = 16
+  batch = 8
   microbatches = 4
   threads = 1
   [optimizer]

@@ -1,5 +1,6 @@
 // Keys and files beside a published model that its library goes by: they are followed, come back as they
 // came, or are named.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -108,6 +109,26 @@ TEST_F(KeptKeys, TensorsOfSeveralTypesKeepTheirOwn) {
   EXPECT_FALSE(fs::exists(path("hf/weight_types.json")));
   EXPECT_EQ(run_lpmm({"export", path("run"), "--hf", "--type", "bf16", "--out", path("narrow")}).code, 0);
   for (const auto& [name, type] : types("narrow")) EXPECT_EQ(type, "BF16") << name;
+}
+
+// With so many positions a frequency is scaled almost as the longest ones, or almost not at all.
+TEST_F(KeptKeys, AScalingGoesThroughAGguf) {
+  for (const int positions : {640, 2500}) {
+    published("llama_biased_tiny", {{"rope_parameters",
+                                     {{"rope_type", "llama3"},
+                                      {"rope_theta", 1e4},
+                                      {"factor", 8.0},
+                                      {"low_freq_factor", 1.0},
+                                      {"high_freq_factor", 4.0},
+                                      {"original_max_position_embeddings", positions}}}});
+    const std::string run = fmt::format("run{}", positions), again = path("again" + run);
+    imported(run);
+    EXPECT_EQ(run_lpmm({"export", path(run), "--gguf", "--out", path(run + ".gguf")}).code, 0);
+    const Outcome in = run_lpmm({"import", path(run + ".gguf"), "--out", again});
+    EXPECT_EQ(in.code, 0) << in.err;
+    EXPECT_NE(read_file(again + "/config.toml").find(fmt::format("rope_context = {}\n", positions)),
+              std::string::npos);
+  }
 }
 
 TEST_F(KeptKeys, OldShardsAreNamed) {
