@@ -117,15 +117,14 @@ class PackedParameter(torch.Tensor):
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         by_panels, place = _BY_PANELS.get(func, (None, 0))
-        if not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None:
-            by_panels = None  # vmap, jvp and the like know torch's own operators better
         if by_panels is not None and len(args) > place and isinstance(args[place], cls):
-            return by_panels(*args, **(kwargs or {}))
+            if torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is None:
+                return by_panels(*args, **(kwargs or {}))  # vmap, jvp and the like know torch's own operators better
         if func in _WHOLE and torch.compiler.is_compiling():
             args = [_decode(x.key, x.live_anchor(), x.shape) if isinstance(x, cls) else x for x in args]
             return func(*args, **(kwargs or {}))
         if func in _REFUSED:
-            raise RuntimeError(f"{func.__name__} of a packed weight would have no effect: {_REFUSED[func]}; lpmm.unpack(model, optimizer) first")
+            raise RuntimeError(f"{func.__name__} of a packed weight is refused: {_REFUSED[func]}; lpmm.unpack(model, optimizer) first")
         if func == torch.Tensor.data.__set__:
             if args[1].shape != args[0].shape:
                 raise RuntimeError(f"a packed weight of shape {tuple(args[0].shape)} takes no other; lpmm.unpack(model) before you resize it, "
@@ -133,10 +132,6 @@ class PackedParameter(torch.Tensor):
             return args[0].detach().copy_(args[1])
         if func in _READ and not (torch.is_grad_enabled() and isinstance(args[0], torch.nn.Parameter)):
             return decoded(func.__name__)(*args, **(kwargs or {}))
-        if func in (torch.Tensor.data_ptr, torch.Tensor.untyped_storage, torch.Tensor.storage, torch.Tensor.numpy,
-                    torch.Tensor.share_memory_, torch.Tensor.__dlpack__):
-            raise RuntimeError("a packed weight has no fp32 memory; lpmm.float_state_dict(model) and lpmm.unpack(model) make it, "
-                               "as in model.save_pretrained(folder, state_dict=lpmm.float_state_dict(model))")
         with torch._C.DisableTorchFunctionSubclass():  # Tensor's own would make what comes out one of these
             return func(*args, **(kwargs or {}))
 
@@ -228,7 +223,7 @@ def _linear_backward(dy: torch.Tensor, x: torch.Tensor, key: torch.Tensor, trans
             dx[:, part] = dy @ weight.panel(first, rows, x.dtype).t()
         elif wanted:
             dx.addmm_(dy[:, part], weight.panel(first, rows, x.dtype))
-        if folds and weight.requires_grad:
+        if folds:
             left, right = (flat[:, part], dy) if transposed else (dy[:, part], flat)
             gradient = _room("gradient", left, left.dtype, left.shape[1], right.shape[1])
             weight.take_gradient(torch.mm(left.t(), right, out=gradient), first)
@@ -341,8 +336,11 @@ _BY_PANELS = {torch.nn.functional.linear: (_call_linear, 1), torch.addmm: (_call
 _WHOLE = (torch.conv1d, torch.conv2d, torch.conv3d, torch.conv_transpose1d, torch.conv_transpose2d, torch.conv_transpose3d)
 _READ = (torch.Tensor.__getitem__, torch.Tensor.view)
 _HOOKED = "its gradient is folded in parts, which no hook sees"
+_NO_MEMORY = "it has no memory in floats (for a file: model.save_pretrained(folder, state_dict=lpmm.float_state_dict(model)))"
 _REFUSED = {torch.Tensor.__setitem__: "only the optimizer and copy_ write to it", torch.Tensor.register_hook: _HOOKED,
-            torch.Tensor.register_post_accumulate_grad_hook: _HOOKED}
+            torch.Tensor.register_post_accumulate_grad_hook: _HOOKED,
+            **dict.fromkeys((torch.Tensor.data_ptr, torch.Tensor.untyped_storage, torch.Tensor.storage, torch.Tensor.numpy,
+                             torch.Tensor.share_memory_, torch.Tensor.__dlpack__), _NO_MEMORY)}
 
 
 # ---- models ----------------------------------------------------------------------------------------------------------------
