@@ -285,7 +285,9 @@ def decoded(name):
     return read
 
 
-for _name in ("__getitem__", "view", "reshape", "flatten", "numpy", "tolist", "__array__", "__dlpack__"):
+VIEWS = ("__getitem__", "view", "reshape", "flatten", "t", "transpose", "permute", "narrow", "select", "diagonal", "squeeze", "unsqueeze",
+         "unbind", "split", "chunk")
+for _name in (*VIEWS, "numpy", "tolist", "__array__", "__dlpack__"):
     setattr(PackedGradient, _name, decoded(_name))
 
 
