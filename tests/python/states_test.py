@@ -83,6 +83,16 @@ def test_hooks_of_loading_see_the_states():
     assert optimizer.state[ps[0]]["step"] == 77 and optimizer.param_groups[0]["lr"] == 0.25 and seen == [2]
 
 
+def test_gradients_that_are_applied_at_once_follow_a_loaded_group():
+    ps, optimizer = trained(weight_decay=0.0)
+    optimizer.zero_grad()
+    optimizer.fold_gradients(accumulator="none").load_state_dict(optimizer.state_dict())
+    optimizer.param_groups[0]["lr"] = 0.0
+    before = ps[0].detach().clone()
+    ps[0].sum().backward()
+    assert torch.equal(ps[0].detach(), before)
+
+
 def test_names_of_parameters_stay():
     model = torch.nn.Linear(64, 64)
     optimizer = lpmm.AdamW(model.named_parameters())

@@ -418,6 +418,10 @@ class Optimizer(torch.optim.Optimizer):
             self.state, self.param_groups = before
             self._slots.clear()
             raise
+        self.param_groups = before[1]
+        for mine, new in zip(self.param_groups, filled):  # in place: gradients that are applied at once know their group
+            mine.clear()
+            mine.update(new)
         for p, packed in self._sums.items():
             packed.zero_().update = int(self.state[p]["step"] if self.state.get(p) else 0) + 1
         for hook in self._optimizer_load_state_dict_post_hooks.values():
