@@ -183,6 +183,12 @@ def test_what_would_have_no_effect_on_a_packed_weight_is_refused(write):
         write(model[1].weight)
 
 
+def test_a_view_of_a_packed_weight_is_refused_by_name_in_a_compiled_function():
+    weight = prepared(3)[0][1].weight
+    with torch.no_grad(), pytest.raises(Exception, match="packed weight is refused"):
+        torch.compile(lambda x: x @ weight.t(), backend="aot_eager")(torch.ones(2, 64))
+
+
 def test_a_packed_weight_takes_another_content():
     model, _ = prepared(3)
     vector = torch.nn.utils.parameters_to_vector(model.parameters())

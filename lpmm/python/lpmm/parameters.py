@@ -130,7 +130,7 @@ class PackedParameter(torch.Tensor):
                 raise RuntimeError(f"a packed weight of shape {tuple(args[0].shape)} takes no other; lpmm.unpack(model) before you resize it, "
                                    "and make a new optimizer")
             return args[0].detach().copy_(args[1])
-        if func in _READ and not (torch.is_grad_enabled() and isinstance(args[0], torch.nn.Parameter)):
+        if func in _READ and not (torch.compiler.is_compiling() or torch.is_grad_enabled() and isinstance(args[0], torch.nn.Parameter)):
             return _READ[func](*args, **(kwargs or {}))
         with torch._C.DisableTorchFunctionSubclass():  # Tensor's own would make what comes out one of these
             return func(*args, **(kwargs or {}))
