@@ -129,6 +129,12 @@ _READ_ONLY = ("{} would change a gradient that is a packed sum: after fold_gradi
               "folded; leave fold_gradients() out)")
 
 
+def _refused(text):
+    def refuse(self, *_):
+        raise RuntimeError(text)
+    return refuse
+
+
 class PackedGradient(torch.Tensor):
     """The gradient of a parameter as a packed sum, to which autograd adds what it computes.
 
@@ -193,9 +199,6 @@ class PackedGradient(torch.Tensor):
         """Of the gradients' sum before it is rounded to codes; on average, where there were several."""
         return max(self.scale**2 * self.squares.value(), 0.0) if self.is_finite else math.nan
 
-    def as_role(self):
-        return (ACCUMULATOR, *self.memory.addresses, PLANNED)
-
     def dequantize(self):
         out = torch.empty(self.shape, dtype=torch.float32, device=self.device)
         if not self.is_finite:
@@ -217,17 +220,10 @@ class PackedGradient(torch.Tensor):
         elif values is not self:
             self.zero_().fold(readable(values))
 
-    def __setitem__(self, key, values):
-        raise RuntimeError(_READ_ONLY.format("g[...] = x"))
-
-    def share_memory_(self):
-        raise RuntimeError("a packed gradient is not shared between processes; call share_memory() before fold_gradients()")
-
-    def __deepcopy__(self, memo):
-        raise RuntimeError("a packed gradient is not copied; call zero_grad(), or step(), before copying what has it")
-
-    def __reduce_ex__(self, protocol):
-        raise RuntimeError("a packed gradient is not saved; save parameters and the state of the optimizer")
+    __setitem__ = _refused(_READ_ONLY.format("g[...] = x"))
+    share_memory_ = _refused("a packed gradient is not shared between processes; call share_memory() before fold_gradients()")
+    __deepcopy__ = _refused("a packed gradient is not copied; call zero_grad(), or step(), before copying what has it")
+    __reduce_ex__ = _refused("a packed gradient is not saved; save parameters and the state of the optimizer")
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
@@ -306,8 +302,5 @@ class AppliedGradient(PackedGradient):
         check_alone()
         self.apply(g)
 
-    def _is_gone(self, *_):
-        raise RuntimeError('with accumulator="none" a gradient is gone once its weight is updated: it is not clipped, scaled or read; '
-                           "call fold_gradients() without it")
-
-    scale_by = square_sum = dequantize = _is_gone
+    scale_by = square_sum = dequantize = _refused('with accumulator="none" a gradient is gone once its weight is updated: it is not clipped, '
+                                                  "scaled or read; call fold_gradients() without it")

@@ -218,7 +218,7 @@ class Optimizer(torch.optim.Optimizer):
                 raise RuntimeError(f"parameter {ordinal} has a part of a gradient, because backward ended early; call zero_grad() first")
             slot = self._slot(p, group, ordinal)
             if g is self._sums.get(p):
-                todo.append((ordinal, group, p, slot, g, g.as_role(), g.scale))
+                todo.append((ordinal, group, p, slot, g, (ACCUMULATOR, *g.memory.addresses, PLANNED), g.scale))
             else:
                 check_type(g, f"the gradient of parameter {ordinal}")
                 g = readable(part_of(g, p))
@@ -230,7 +230,8 @@ class Optimizer(torch.optim.Optimizer):
             self._update(todo, clip)
         elif todo:
             self.skipped_steps += 1
-            self._empty_sums()
+            for packed in self._sums.values():
+                packed.zero_()
             if self.on_nonfinite == "raise":
                 raise NonFiniteGradient("a gradient is NaN or infinite; no parameter and no state was changed")
 
@@ -347,21 +348,10 @@ class Optimizer(torch.optim.Optimizer):
         if self._folding:
             self.fold_gradients("none" if self._folding == "none" else None)
 
-    def _fold(self, p):  # a gradient came where p.grad was emptied by somebody else
-        packed = self._sums[p]
-        packed.zero_()
-        packed.fold(p.grad)
-        p.grad = packed
-
-    def _empty_sums(self):
-        for packed in self._sums.values():
-            packed.zero_()
-
     def zero_grad(self, set_to_none=True):
         super().zero_grad(set_to_none)
-        self._empty_sums()
         for p, packed in self._sums.items():
-            p.grad = packed
+            p.grad = packed.zero_()
 
     # ---- packed weights (lpmm.pack)
     def _pack(self, values, group, ordinal, name):
@@ -503,8 +493,9 @@ def _hook(optimizer):
 
     def hook(p):
         owner = me()
-        if owner is not None and not isinstance(p.grad, PackedGradient):
-            owner._fold(p)
+        if owner is not None and not isinstance(p.grad, PackedGradient):  # somebody else emptied it
+            owner._sums[p].zero_().fold(p.grad)
+            p.grad = owner._sums[p]
 
     hook.is_lpmms = True
     return hook
