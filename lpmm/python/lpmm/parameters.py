@@ -276,11 +276,10 @@ def _decode_backward(dy: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
 
 
 def _keep(ctx, inputs, output):
-    tensors = sum(isinstance(x, torch.Tensor) for x in inputs)  # the last one is the anchor
-    ctx.save_for_backward(*inputs[:tensors - 1])
+    *tensors, _ = (x for x in inputs if isinstance(x, torch.Tensor))  # the last ones are the key and the anchor
+    ctx.save_for_backward(*tensors)
     ctx.last = inputs[-1]
-    key = inputs[tensors - 2]
-    ctx.weight = _weights[int(key)] if type(key) is torch.Tensor else None  # its owner may drop it before backward
+    ctx.weight = _weights[int(tensors[-1])] if type(tensors[-1]) is torch.Tensor else None  # its owner may drop it before backward
 
 
 def _folds(ctx):
@@ -353,7 +352,7 @@ def _own(optimizer):
     """lpmm's optimizer, which accelerate and Lightning wrap."""
     optimizer = getattr(optimizer, "optimizer", optimizer)
     if not hasattr(optimizer, "_places"):
-        raise TypeError(f"this needs a model and one of lpmm's optimizers of it, and {type(optimizer).__name__} is none")
+        raise TypeError(f"the optimizer must be one of lpmm's, and is of type {type(optimizer).__name__}")
     return optimizer
 
 
