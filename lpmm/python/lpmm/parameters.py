@@ -76,7 +76,8 @@ class PackedParameter(torch.Tensor):
 
     def panels(self):
         """Runs of rows that end where pieces of the packed tensor do: (first row, rows)."""
-        rows, width = self.shape[0], math.prod(self.shape[1:])
+        rows, *rest = self.shape
+        width = math.prod(rest)
         unit = 4096 // math.gcd(4096, width)
         step = max(unit, _PANEL // max(width, 1) // unit * unit)
         return [(first, min(step, rows - first)) for first in range(0, rows, step)]
@@ -93,7 +94,7 @@ class PackedParameter(torch.Tensor):
         if self.packed_sum is not None:
             if self.grad is not self.packed_sum:  # somebody emptied it
                 self.grad = self.packed_sum.zero_()
-            self.packed_sum.fold(part, first * math.prod(self.shape[1:]))
+            self.packed_sum.fold(part, first * math.prod(part.shape[1:]))
         else:
             if self.grad is None:
                 self.grad = torch.zeros(self.shape, dtype=self.dtype, device=self.device)
