@@ -27,16 +27,12 @@ std::string_view without_spaces(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kSpaces) - first + 1);
 }
 
-[[noreturn]] void refuse_line(const std::string& path, std::int64_t line, std::string_view why) {
-  throw BrokenRow(path, line, why);
-}
-
 // Refuses text, which begins with the given line, that is no UTF-8.
 void check_line(const std::string& path, std::int64_t line, std::string_view text) {
   const std::size_t bad = first_bad_byte(text);
   if (bad == std::string::npos) return;
   const std::string_view before = text.substr(0, bad);
-  refuse_line(
+  throw BrokenRow(
       path, line + std::ranges::count(before, '\n'),
       fmt::format("is not UTF-8 from byte {} on: save the file as UTF-8", bad - (before.rfind('\n') + 1)));
 }
@@ -67,10 +63,14 @@ class Cells {
     try {
       read(row);
     } catch (const BrokenRow& broken) {
+      if (looked_at_ > kMostLooks * text_.size() + kFreeLooks) {
+        throw RunError(path_ +
+                       ": in too many rows quotes do not match: write one within a cell in quotes twice");
+      }
       at_ = std::min(text_.find('\n', begin), text_.size()) + 1;
       line_ = row.line + 1;
       if (broken.line == row.line) throw;
-      refuse_line(path_, row.line, fmt::format("opens a quote, and line {} {}", broken.line, broken.why));
+      throw BrokenRow(path_, row.line, fmt::format("opens a quote, and line {} {}", broken.line, broken.why));
     }
     if (reading_.skips_broken) check_line(path_, row.line, text_.substr(begin, at_ - begin));
     return row;
@@ -101,6 +101,7 @@ class Cells {
     const char ends[] = {between_, '\n', '\0'};
     const std::size_t end = std::min(text_.find_first_of(ends, at_, 2), text_.size());
     const std::string_view plain = text_.substr(at_, end - at_);
+    looked_at_ += plain.size();
     at_ = end;
     return kept(plain);
   }
@@ -111,6 +112,7 @@ class Cells {
     std::int64_t breaks = 0;
     for (std::size_t at = at_ + 1; at < text_.size(); ++at) {
       const char c = text_[at];
+      ++looked_at_;
       if (c == '\n' && quotes_ == Quotes::kOnALine) return {};
       if (c == '\n') ++breaks;
       if (c != '"') {
@@ -125,11 +127,12 @@ class Cells {
       } else if (quotes_ == Quotes::kOnALine) {
         return {};
       } else {
-        refuse_line(path_, line_ + breaks, "has a quote within a cell in quotes: write it twice, as \"\"");
+        throw BrokenRow(path_, line_ + breaks,
+                        "has a quote within a cell in quotes: write it twice, as \"\"");
       }
     }
     if (quotes_ == Quotes::kOnALine) return {};
-    refuse_line(path_, line_, "opens a quote that nothing closes");
+    throw BrokenRow(path_, line_, "opens a quote that nothing closes");
   }
 
   const std::string& path_;
@@ -137,6 +140,10 @@ class Cells {
   char between_;
   Quotes quotes_;
   TableReading reading_;
+  // Where quotes do not match, each row may go to the end of the file, and is read again from its second line
+  // on; after so many bytes the file is refused.
+  static constexpr std::size_t kMostLooks = 8, kFreeLooks = std::size_t{16} << 20;
+  std::size_t looked_at_ = 0;
   std::size_t at_ = 0;
   std::int64_t line_ = 1;
 };
@@ -160,12 +167,17 @@ Table read_cells(const std::string& path, std::string_view text, char between, Q
       Table::Row row = cells.row();
       if (holds_nothing(row)) return;
       if (quotes != Quotes::kText && row.cells.size() != table.names.size()) {
-        table.refuse(row, fmt::format("has {} cells, but the first line names {} columns; {}",
-                                      row.cells.size(), table.names.size(),
-                                      row.cells.size() > table.names.size()
-                                          ? fmt::format("a text with a {} in it stands in quotes",
-                                                        between == '\t' ? "tab" : std::string(1, between))
-                                          : "add those that are missing, or take the row out"));
+        std::ptrdiff_t breaks = 0;
+        for (const std::string& cell : row.cells) breaks += std::ranges::count(cell, '\n');
+        table.refuse(
+            row, fmt::format(
+                     "has {} cells{}, but the first line names {} columns; {}", row.cells.size(),
+                     breaks > 0 ? fmt::format(" up to line {}, where its quotes end", row.line + breaks) : "",
+                     table.names.size(),
+                     row.cells.size() > table.names.size()
+                         ? fmt::format("a text with a {} in it stands in quotes",
+                                       between == '\t' ? "tab" : std::string(1, between))
+                         : "add those that are missing, or take the row out"));
       }
       table.rows.push_back(std::move(row));
     });
@@ -234,7 +246,7 @@ Table read_json_table(const std::string& path, const std::string& text, bool has
     try {
       return parse_json(piece, 64, SameNames::kRefused);
     } catch (const std::exception& e) {
-      refuse_line(path, line, fmt::format("is no JSON: {}", e.what()));
+      throw BrokenRow(path, line, fmt::format("is no JSON: {}", e.what()));
     }
   };
   if (has_lines) {
@@ -318,7 +330,7 @@ void Table::refuse_no_list(const Row& row, int list) const {
 }
 
 void Table::refuse(const Row& row, std::string_view why) const {
-  refuse_line(path, row.line, why);
+  throw BrokenRow(path, row.line, why);
 }
 
 bool BrokenRows::take(const std::function<void()>& read) {
@@ -369,9 +381,7 @@ std::vector<std::string> split_columns(std::string_view columns) {
   std::vector<std::string> names;
   for (std::size_t at = 0; at <= columns.size();) {
     const std::size_t end = std::min(columns.find(',', at), columns.size());
-    std::string& name = names.emplace_back(columns.substr(at, end - at));
-    name.erase(0, name.find_first_not_of(' '));
-    name.erase(name.find_last_not_of(' ') + 1);
+    const std::string& name = names.emplace_back(without_spaces(columns.substr(at, end - at)));
     at = end + 1;
     if (std::ranges::count(names, name) > 1 && !name.empty())
       throw UsageError(fmt::format("data.columns = \"{}\": {} is named twice", columns, name));

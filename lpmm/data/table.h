@@ -32,8 +32,7 @@ struct BrokenRows {
 
 struct TableReading {
   bool keeps_spaces = false;  // around cells of .csv and .tsv
-  bool skips_broken =
-      false;  // leaves out rows that cannot be read, which Table::broken has; else refuses them
+  bool skips_broken = false;  // leaves rows that cannot be read to Table::broken; else refuses them
 };
 
 struct Table {

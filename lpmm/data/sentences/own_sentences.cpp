@@ -270,10 +270,6 @@ OwnFiles find_files(const SentenceSource& source) {
   return files;
 }
 
-}  // namespace
-
-namespace {
-
 // Refuses a row that lacks a sentence or its answer.
 void check_row(const Table& table, const Table::Row& row, const SentenceColumns& columns) {
   const auto most = static_cast<std::size_t>(std::max({columns.first, columns.second, columns.answer}));
@@ -353,10 +349,6 @@ void read_tables(Table& train, const OwnFiles& files, const SentenceSource& sour
   of_test.classes = columns.classes;
   set.test = read_examples(test, of_test, set);
 }
-
-}  // namespace
-
-namespace {
 
 void read_files(const OwnFiles& files, const SentenceSource& source, SentenceSet& set) {
   std::optional<Table> train;

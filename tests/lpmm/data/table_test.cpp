@@ -114,6 +114,20 @@ TEST_F(TableTest, BrokenRowsAreLeftOutWithTheirLines) {
             std::string::npos);
 }
 
+TEST_F(TableTest, QuotesThatDoNotMatchTakeNoTimeOfSquares) {
+  std::string text = "text,label\na,x\n";
+  for (int i = 0; i < 20000; ++i) text += "b\",c,\"x\n";
+  std::ofstream(folder_ / "a.csv") << text;
+  EXPECT_NE(said([&] {
+              read_table(folder_ / "a.csv", {.skips_broken = true});
+            }).find("in too many rows quotes do not match"),
+            std::string::npos);
+  std::ofstream(folder_ / "a.csv") << "text,label\na,x\nb,\"y\nc,x\nd\",y\n\"e\",x\n";
+  const Table table = read_table(folder_ / "a.csv", {.skips_broken = true});
+  ASSERT_EQ(table.broken.rows.size(), 1U);
+  EXPECT_NE(table.broken.rows[0].why.find("has 3 cells up to line 5"), std::string::npos);
+}
+
 TEST_F(TableTest, SpacesStayWhereTheyAreKept) {
   read("a.csv", "a, b \r\n\" x \", y \r\n   ,  \r\n");
   const Table table = read_table(folder_ / "a.csv", {.keeps_spaces = true});
