@@ -45,7 +45,14 @@ std::shared_ptr<const ConversationData> read(const TextOptions& file, const Conv
 std::shared_ptr<const ConversationData> stream(const TextOptions& file, const ConversationKeys& keys,
                                                int length, const Reading& reading) {
   const auto files_of = [](const std::string& path) {
-    return path.empty() ? Json::array() : identity_of_files(conversation_files(find_row_files(path)));
+    if (path.empty()) return Json::array();
+    const std::vector<std::string> files = conversation_files(find_row_files(path));
+    Json identity = identity_of_files(files);
+    // Tokens that were kept when the spaces around cells were left out are made again.
+    for (const std::string& file : files) {
+      if (file.find(".json", file.rfind('/') + 1) == std::string::npos) identity.push_back("with spaces");
+    }
+    return identity;
   };
   DocumentsToKeep what;
   what.key = kept_key({{"files", files_of(file.path)},
