@@ -84,6 +84,10 @@ RunConfig without_data(RunConfig config) {
     throw UsageError(fmt::format("data.blocks and data.words are for data.set = {}, which is {} here",
                                  kTextSet, config.data.set));
   }
+  if (row.by_path != kImagesByPath && (!config.data.augment || config.data.side != kImageSide)) {
+    throw UsageError(
+        fmt::format("data.augment and data.side are for images, and data.set is {} here", config.data.set));
+  }
   if (row.choose_set != nullptr) row.choose_set(config);
   if (!row.has_tokens) return config;
   config.model = complete(config.model);

@@ -127,6 +127,8 @@ TEST_F(ConversationRun, LearnsWhatDataLossSaysOfAChat) {
 TEST_F(ConversationRun, RefusesKeysThatWouldDoNothing) {
   EXPECT_NE(refusal({"data.tokenizer=characters"}).find("take bytes, gpt2, a file"), std::string::npos);
   EXPECT_NE(refusal({"data.blocks=true"}).find("data.blocks"), std::string::npos);
+  EXPECT_NE(refusal({"data.side=64"}).find("are for images"), std::string::npos);
+  EXPECT_NE(refusal({"data.augment=false"}).find("are for images"), std::string::npos);
   EXPECT_NE(refusal({"data.path=''"}).find("data.path"), std::string::npos);
   EXPECT_NE(refusal({"data.path='~/chat.jsonl'"}).find("write $HOME/chat.jsonl"), std::string::npos);
   EXPECT_NE(refusal({"data.set=text", "data.skip_broken=true"}).find("is for rows and pictures of your own"),
