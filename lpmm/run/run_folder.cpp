@@ -60,7 +60,7 @@ bool check_config_seal(const std::string& path) {
       path, seal->found, seal->saved, kSeal, seal->saved));
 }
 
-bool check_run_folder(const RunFolder& folder, const RunConfig& config, bool resume) {
+bool check_run_folder(const RunFolder& folder, const RunConfig& config, bool resume, bool tells) {
   std::error_code error;
   const bool has_log = fs::exists(folder.log, error) && fs::file_size(folder.log, error) > 0;
   const bool has_config = fs::exists(folder.config, error);
@@ -85,16 +85,16 @@ bool check_run_folder(const RunFolder& folder, const RunConfig& config, bool res
   const std::string advice = fmt::format(
       "go on from {}, or start another run from this one's weights (--init {} with another --out)",
       folder.config.string(), folder.root.string());
-  return check_same_run(folder, config, may_change, advice) || !sealed;
+  return check_same_run(folder, config, may_change, advice, tells) || !sealed;
 }
 
 bool check_same_run(const RunFolder& folder, const RunConfig& config, bool (*may_differ)(const std::string&),
-                    const std::string& advice) {
+                    const std::string& advice, bool tells) {
   const auto changed =
       differences(load_config(folder.config.string(), {.families = config.families}), config);
   for (const ConfigDifference& d : changed) {
     const bool is_length = d.key == "train.steps" || d.key == "train.epochs";
-    if (is_length && may_differ(d.key) && config.schedule.kind != ScheduleKind::kConstant) {
+    if (tells && is_length && config.schedule.kind != ScheduleKind::kConstant) {
       tell(
           fmt::format("{}: {} was {} and is {}: the schedule is stretched, and the next steps have another "
                       "learning rate than they would have had\n",

@@ -25,13 +25,14 @@ std::string run_made_of(const std::string& file);
 bool check_config_seal(const std::string& path);
 
 // Throws UsageError for a folder that this run may not write: a config.toml there is a run's where a log, a
-// checkpoint or its checksum say so. Returns whether the run's config is to be written (again).
-bool check_run_folder(const RunFolder& folder, const RunConfig& config, bool resume);
+// checkpoint or its checksum say so. Returns whether the run's config is to be written (again). `tells`: says
+// what another length of the run changes.
+bool check_run_folder(const RunFolder& folder, const RunConfig& config, bool resume, bool tells = true);
 
 // Throws UsageError, with this advice, where the run in the folder has another value of a key that may not
 // differ. Returns whether others do.
 bool check_same_run(const RunFolder& folder, const RunConfig& config, bool (*may_differ)(const std::string&),
-                    const std::string& advice);
+                    const std::string& advice, bool tells = false);
 
 // The summary of a run that has nothing left to do: it came to its end, and what it should keep is there.
 // Refuses to make one longer that kept nothing to go on from, as that would begin again and lose its log.

@@ -433,7 +433,7 @@ TrainResult train(const Setup& setup, const Model& model, const TrainOptions& op
   ranks.let_read(config.ranks.reads);
   std::optional<TrainResult> done;
   if (ranks.is_first()) {
-    check_run_folder(folder, config, options.resume);  // soon, and again under the lock
+    check_run_folder(folder, config, options.resume, false);  // soon, and again under the lock
     check_trained(setup, model);
     done = finished_result(folder, config, steps_of(setup));
   }

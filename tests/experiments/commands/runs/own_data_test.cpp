@@ -62,6 +62,7 @@ TEST_F(OwnData, ATableTrainsAnImportedModelInThreeCommands) {
   const Outcome longer =
       lpmm({"train", "--init", "base", "--resume", "--set", "train.epochs=2", "--out", "mine"});
   expect_said(longer, "train.epochs was 1 and is 2: the schedule is stretched");
+  EXPECT_EQ(longer.err.find("stretched"), longer.err.rfind("stretched")) << longer.err;
   expect_failure(lpmm({"train", "--resume", "--set", "train.batch=8", "--out", "mine"}), 2,
                  {"train.batch is 16 there and 8 here", "--init mine with another --out"});
 }
