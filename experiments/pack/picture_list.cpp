@@ -97,7 +97,9 @@ void expect_same_classes(const PictureClasses& train, const PictureClasses& test
                           where, name, with, other, without));
         }
       }
-      throw RunError(fmt::format("{}: class {} has {} images but no {} images", where, name, with, without));
+      throw RunError(
+          fmt::format("{}: class {} has {} images but no {} images: give it some, or take the class out",
+                      where, name, with, without));
     }
   };
   check(train, test, "training", "test");

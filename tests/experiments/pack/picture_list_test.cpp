@@ -155,7 +155,7 @@ TEST_F(PictureLists, SayWhatIsWrongWithFolders) {
   fs::create_directory(scratch_ / "set/train/owl");
   refused(source("set"), {"set/train/owl", "holds no pictures"});
   some("set/train/owl", 1);
-  refused(source("set"), {"class owl has training images but no test images"});
+  refused(source("set"), {"class owl has training images but no test images: give it some"});
   fs::remove_all(scratch_ / "set/train/owl");
   write("set/train/1.png");
   refused(source("set"), {"set/train/1.png", "lies in no folder of a class", ".csv"});
