@@ -19,6 +19,7 @@ namespace {
 constexpr std::string_view kWordLists[] = {"tokens", "words"};
 constexpr std::string_view kTagLists[] = {"ner_tags", "tags", "labels", "pos_tags", "ner"};
 constexpr std::string_view kNoSentence = "-DOCSTART-";
+constexpr std::string_view kNotCounted = "-100";  // the label of a word that Hugging Face's data leaves out
 
 // A sentence as it was read: its words and their labels.
 struct Tagged {
@@ -163,7 +164,9 @@ std::vector<SentenceExample> with_classes(TaggedFile file, const SentenceSet& se
     e.words = std::move(sentence.words);
     const auto refuse = [&](std::string_view why) { file.refuse(e.line, why); };
     const bool is_read = file.broken.take([&] {
-      for (const std::string& tag : sentence.tags) e.labels.push_back(set.class_of(tag, refuse));
+      for (const std::string& tag : sentence.tags) {
+        e.labels.push_back(tag == kNotCounted ? kNotTold : set.class_of(tag, refuse));
+      }
     });
     if (is_read) examples.push_back(std::move(e));
   }
@@ -215,6 +218,7 @@ void read_words(const std::string& train, std::optional<Table> read, const std::
     set.labels = classes_in_order(std::move(tags));  // few: they do not grow with the file
     tags = set.labels;
   }
+  std::erase(set.labels, kNotCounted);
   if (set.labels.size() < 2)
     throw RunError(fmt::format("{}: its words have one label, there must be two", train));
   set.tells = Tells::kWords;

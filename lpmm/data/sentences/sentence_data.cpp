@@ -17,7 +17,6 @@ namespace lpmm {
 namespace {
 
 // The first id of a word has the word's label; other ids have none.
-constexpr std::int32_t kNotTold = -1;
 std::vector<std::int32_t> labels_of_ids(const std::vector<std::int32_t>& of_words,
                                         const std::vector<std::size_t>& starts, std::size_t ids) {
   std::vector<std::int32_t> labels(ids, kNotTold);

@@ -27,6 +27,8 @@ std::string_view to_string(Metric metric);
 enum class Tells : std::uint8_t { kClass, kNumber, kClasses, kWords };
 
 // One line. Where the set has no pairs, there is no second sentence.
+inline constexpr std::int32_t kNotTold = -1;  // in place of a word's class: it does not count
+
 struct SentenceExample {
   std::string first, second;
   std::int32_t label = 0;

@@ -178,6 +178,13 @@ TEST_F(LabelsTest, WordsComeFromLinesOrLists) {
   EXPECT_EQ(load("numbers.conll").metrics, std::vector{Metric::kAccuracy});
 }
 
+TEST_F(LabelsTest, WordsThatAreNotCountedHaveNoLabel) {
+  write("mine.jsonl", R"({"tokens": ["a", "b", "c"], "ner_tags": [-100, 1, 0]})");
+  const SentenceSet set = load("mine.jsonl");
+  EXPECT_EQ(set.labels, (Names{"0", "1"}));
+  EXPECT_EQ(set.train.at(0).labels, (std::vector<std::int32_t>{-1, 1, 0}));
+}
+
 TEST_F(LabelsTest, WhatIsNoListIsNotTakenForNone) {
   const auto refused = [&](const std::string& second, const char* part) {
     write("mine.jsonl", "{\"text\": \"a\", \"labels\": [\"x\", \"y\"]}\n" + second + "\n");
