@@ -35,9 +35,9 @@ struct TaggedFile {
   }
 };
 
-// The columns of a file of lines, which all have as many.
+// The columns of a file of lines, which all have as many: between two tabs there may be an empty one.
 struct LineColumns {
-  std::size_t columns = 0;
+  std::size_t least = 0, most = 0;
   std::int64_t first = 0;  // line that has them
 };
 
@@ -51,12 +51,14 @@ void add_word(const TaggedFile& file, std::int64_t number, std::string_view line
     file.refuse(number, fmt::format("has {}, and no label behind it: a line has a word and its label",
                                     shown(cells[0])));
   }
-  if (of.columns == 0) of = {cells.size(), number};
-  if (cells.size() != of.columns) {
+  std::size_t most = cells.size();
+  for (std::size_t i = 1; i < line.size(); ++i) most += line[i - 1] == '\t' && line[i] == '\t' ? 1 : 0;
+  if (of.least == 0) of = {cells.size(), most, number};
+  if (cells.size() > of.most || most < of.least) {
     file.refuse(number,
                 fmt::format("has {} columns, but line {} has {}: the word is first and its label last; "
                             "take comments out, and spaces in words",
-                            cells.size(), of.first, of.columns));
+                            cells.size(), of.first, of.least));
   }
   if (sentence.words.empty()) sentence.line = number;
   sentence.words.push_back(std::move(cells.front()));

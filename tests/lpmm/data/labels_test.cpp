@@ -172,6 +172,8 @@ TEST_F(LabelsTest, WordsComeFromLinesOrLists) {
   expect_refused([&] { load("uneven.jsonl"); }, "has 1 words and 2 labels");
   write("odd.conll", "# of news\na B-X\nb O\n");
   expect_refused([&] { load("odd.conll"); }, "line 2 has 2 columns, but line 1 has 3");
+  write("empty.conll", "a\t\tB-X\nb\tN\tO\n");
+  EXPECT_EQ(load("empty.conll").train.at(0).words, (Names{"a", "b"}));
   write("places.conll", "1 a B-X\n2 b O\n\n1 c O\n");
   expect_refused([&] { load("places.conll"); }, "its lines begin with numbers");
   write("numbers.conll", "a NOUN\nb VERB\n");  // not of entities
