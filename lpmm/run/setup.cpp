@@ -57,6 +57,19 @@ void check_conversation_keys(const RunConfig& config) {
                   kConversationSet, kPreferenceSet, set));
 }
 
+// Refuses keys that would do nothing. Runs of old may have them, so a run that goes on is not asked.
+void check_other_keys(const RunConfig& config) {
+  if (config.data.set != kTextSet && (config.data.text.blocks || config.data.text.words > 0)) {
+    throw UsageError(fmt::format("data.blocks and data.words are for data.set = {}, which is {} here",
+                                 kTextSet, config.data.set));
+  }
+  if (task_of(config.model).by_path != kImagesByPath &&
+      (!config.data.augment || config.data.side != kImageSide)) {
+    throw UsageError(
+        fmt::format("data.augment and data.side are for images, and data.set is {} here", config.data.set));
+  }
+}
+
 // Completes the model as far as is possible without the data; throws if the model cannot read the set.
 RunConfig without_data(RunConfig config) {
   const TaskRow& row = task_of(config.model);
@@ -79,14 +92,6 @@ RunConfig without_data(RunConfig config) {
   if (config.data.text.streams && !has_corpus) {
     throw UsageError(fmt::format("data.stream is for data.set = text and {}, which is {} here",
                                  kConversationSet, config.data.set));
-  }
-  if (config.data.set != kTextSet && (config.data.text.blocks || config.data.text.words > 0)) {
-    throw UsageError(fmt::format("data.blocks and data.words are for data.set = {}, which is {} here",
-                                 kTextSet, config.data.set));
-  }
-  if (row.by_path != kImagesByPath && (!config.data.augment || config.data.side != kImageSide)) {
-    throw UsageError(
-        fmt::format("data.augment and data.side are for images, and data.set is {} here", config.data.set));
   }
   if (row.choose_set != nullptr) row.choose_set(config);
   if (!row.has_tokens) return config;
@@ -120,6 +125,7 @@ void fit(Setup& setup) {
 
 Setup open_data(const RunConfig& given, std::unique_ptr<Tokenizer> own, const ProgressCall& progress) {
   Setup setup{.config = without_data(given)};
+  if (own == nullptr) check_other_keys(setup.config);
   const TaskRow& row = task_of(setup.config.model);
   const std::shared_ptr<Task> task = row.make(setup.config);
   setup.task = task;

@@ -129,6 +129,7 @@ TEST_F(ConversationRun, RefusesKeysThatWouldDoNothing) {
   EXPECT_NE(refusal({"data.blocks=true"}).find("data.blocks"), std::string::npos);
   EXPECT_NE(refusal({"data.side=64"}).find("are for images"), std::string::npos);
   EXPECT_NE(refusal({"data.augment=false"}).find("are for images"), std::string::npos);
+  EXPECT_NO_THROW(open_data(config({"data.augment=false"}), make_byte_tokenizer())) << "goes on";
   EXPECT_NE(refusal({"data.path=''"}).find("data.path"), std::string::npos);
   EXPECT_NE(refusal({"data.path='~/chat.jsonl'"}).find("write $HOME/chat.jsonl"), std::string::npos);
   EXPECT_NE(refusal({"data.set=text", "data.skip_broken=true"}).find("is for rows and pictures of your own"),
