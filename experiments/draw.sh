@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Draws every chart of experiments/results again, and trains nothing. A chart comes from the logs of its runs where these
-# are kept (NAME.tar.xz, *.jsonl), else from its own script, NAME.gp. Wants build/lpmm and gnuplot, but no data set.
+# are kept (NAME.tar.xz), else from its own script, NAME.gp. Wants build/lpmm and gnuplot, but no data set.
 # usage: bash experiments/draw.sh [--check] [--svg]
 #   --check   draws charts of logs into a temporary folder only; exits 1 where one is not drawn, where a table (NAME.csv)
 #             is not the one kept here, or where the logs of NAME.tar.xz belong to no chart and no table below
@@ -93,7 +93,8 @@ figure_of_presets gpt_char/convergence \
   gpt_char_shakespeare__{fp32,lpmm,lpmm-compact,lpmm-min}__optimizer.learning_rate=2e-3__seed1
 figure_of_presets gpt_char_384/convergence gpt_char_shakespeare_384__{fp32,lpmm,lpmm-min}__seed1
 for name in quickstart quickstart_cifar10; do
-  figure "$name/convergence" "$results/$name"/{fp32,compact_sr,compact_rn}.jsonl --label fp32 --label "lpmm-compact, sr" \
+  unpack "$name/runs"
+  figure "$name/convergence" "$new/$name/runs"/{fp32,compact_sr,compact_rn}.jsonl --label fp32 --label "lpmm-compact, sr" \
     --label "lpmm-compact, rn"
 done
 numbers frontier/three_bit_momentum
