@@ -18,7 +18,7 @@ namespace lpmm {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* kTypes = "weight_types.json";
+constexpr const char* kTypesFile = "weight_types.json";
 constexpr std::uint64_t kLongest = 64 << 20;
 
 constexpr StoredType kStoredTypes[] = {
@@ -46,8 +46,8 @@ ExportedTypes::ExportedTypes(const PublishedFacts& facts) {
   if (asked.empty() && !kept.empty() && fs::exists(kept / "config.json", error)) {
     const PublishedConfig said((kept / "config.json").string());
     asked = said.text(said.has("dtype") ? "dtype" : "torch_dtype");
-    if (fs::exists(kept / kTypes, error)) {
-      const Json types = read_json((kept / kTypes).string(), kLongest);
+    if (fs::exists(kept / kTypesFile, error)) {
+      const Json types = read_json((kept / kTypesFile).string(), kLongest);
       for (const auto& [name, type] : types.items())
         others_[name] = type.is_string() ? type.get<std::string>() : "";
     }
@@ -63,7 +63,7 @@ const StoredType& ExportedTypes::of(const std::string& name) const {
 }
 
 void keep_types(const std::map<std::string, std::string>& others, const std::string& to) {
-  write_text((fs::path(to) / kTypes).string(), Json(others).dump(2) + "\n");
+  write_text((fs::path(to) / kTypesFile).string(), Json(others).dump(2) + "\n");
 }
 
 SafetensorsSource::Sink narrowed(const SafetensorsSource::Sink& sink, const StoredType& type,
