@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -27,21 +26,11 @@ std::string_view without_spaces(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kSpaces) - first + 1);
 }
 
-// Refuses text, which begins with the given line, that is no UTF-8.
-void check_line(const std::string& path, std::int64_t line, std::string_view text) {
-  const std::size_t bad = first_bad_byte(text);
-  if (bad == std::string::npos) return;
-  const std::string_view before = text.substr(0, bad);
-  throw BrokenRow(
-      path, line + std::ranges::count(before, '\n'),
-      fmt::format("is not UTF-8 from byte {} on: save the file as UTF-8", bad - (before.rfind('\n') + 1)));
-}
-
 // Text of UTF-8, unless its lines are looked at one by one.
 std::string table_text(const std::string& path, const TableReading& reading) {
   std::string text = read_plain_or_gz(path);
   if (text.find_first_not_of(" \r\n") == std::string::npos) throw RunError(fmt::format("{}: is empty", path));
-  if (!reading.skips_broken) check_line(path, 1, text);
+  if (!reading.skips_broken) check_utf8_lines(path, 1, text);
   return text;
 }
 
@@ -72,7 +61,7 @@ class Cells {
       if (broken.line == row.line) throw;
       throw BrokenRow(path_, row.line, fmt::format("opens a quote, and line {} {}", broken.line, broken.why));
     }
-    if (reading_.skips_broken) check_line(path_, row.line, text_.substr(begin, at_ - begin));
+    if (reading_.skips_broken) check_utf8_lines(path_, row.line, text_.substr(begin, at_ - begin));
     return row;
   }
 
@@ -275,12 +264,6 @@ Table read_json_table(const std::string& path, const std::string& text, bool has
   return table;
 }
 
-std::string_view without_gz(std::string_view path) {
-  constexpr std::string_view kGz = ".gz";
-  if (path.ends_with(kGz)) path.remove_suffix(kGz.size());
-  return path;
-}
-
 // Finds a name as it is written, or else in other case; -1: it is not there.
 int place_in(const std::vector<std::string>& names, std::string_view name) {
   const auto place = [&](const auto& same) {
@@ -331,6 +314,15 @@ void Table::refuse_no_list(const Row& row, int list) const {
 
 void Table::refuse(const Row& row, std::string_view why) const {
   throw BrokenRow(path, row.line, why);
+}
+
+void check_utf8_lines(const std::string& path, std::int64_t line, std::string_view text) {
+  const std::size_t bad = first_bad_byte(text);
+  if (bad == std::string::npos) return;
+  const std::string_view before = text.substr(0, bad);
+  throw BrokenRow(
+      path, line + std::ranges::count(before, '\n'),
+      fmt::format("is not UTF-8 from byte {} on: save the file as UTF-8", bad - (before.rfind('\n') + 1)));
 }
 
 bool BrokenRows::take(const std::function<void()>& read) {
@@ -407,10 +399,11 @@ std::vector<std::string> classes_in_order(std::vector<std::string> names) {
 
 bool is_table(std::string_view path) {
   return std::ranges::any_of(kTableEndings,
-                             [&](std::string_view ending) { return without_gz(path).ends_with(ending); });
+                             [&](std::string_view ending) { return has_ending(path, ending); });
 }
 
 void tell_test_files(const std::string& folder, std::span<const std::string> files) {
+  constexpr std::string_view kTrain[] = {"train"};
   constexpr std::string_view kTests[] = {"test", "dev", "validation", "valid", "val", "eval"};
   const auto named = [&](std::span<const std::string_view> names) -> std::string {
     for (const std::string& file : files) {
@@ -419,7 +412,7 @@ void tell_test_files(const std::string& folder, std::span<const std::string> fil
     }
     return "";
   };
-  const std::string train = named(std::array<std::string_view, 1>{"train"}), test = named(kTests);
+  const std::string train = named(kTrain), test = named(kTests);
   if (train.empty() || test.empty()) return;
   tell(printable(fmt::format("{}: all its files are trained on, {} too; to test on that: data.path = \"{}\", "
                              "data.test_path = \"{}\"",
@@ -436,10 +429,9 @@ std::string find_table(const std::string& stem) {
 
 Table read_table(const std::string& path, const TableReading& reading) {
   const std::string text = table_text(path, reading);
-  const std::string_view name = without_gz(path);
-  if (name.ends_with(".jsonl")) return read_json_table(path, text, true, reading);
-  if (name.ends_with(".json")) return read_json_table(path, text, false, reading);
-  if (name.ends_with(".tsv")) return read_cells(path, text, '\t', Quotes::kOnALine, true, reading);
+  if (has_ending(path, ".jsonl")) return read_json_table(path, text, true, reading);
+  if (has_ending(path, ".json")) return read_json_table(path, text, false, reading);
+  if (has_ending(path, ".tsv")) return read_cells(path, text, '\t', Quotes::kOnALine, true, reading);
   return read_cells(path, text, separator_of(text), Quotes::kAnywhere, true, reading);
 }
 

@@ -64,6 +64,8 @@ struct Table {
   void keep_readable(const std::function<void(Row& row)>& read);
 };
 
+// Throws BrokenRow for text of a file, which begins with the given line, that is no UTF-8.
+void check_utf8_lines(const std::string& path, std::int64_t line, std::string_view text);
 // Says how many of a file's rows were left out, and why the first ones were.
 void tell_left_out(const std::string& path, std::int64_t count, std::int64_t all,
                    std::span<const std::string> reasons);

@@ -18,6 +18,12 @@ std::string find_plain_or_gz(const std::string& path) {
   return "";
 }
 
+bool has_ending(std::string_view path, std::string_view ending) {
+  constexpr std::string_view kGz = ".gz";
+  if (path.ends_with(kGz)) path.remove_suffix(kGz.size());
+  return path.ends_with(ending);
+}
+
 GzFile::GzFile(std::string path) : path_(std::move(path)), file_(gzopen(path_.c_str(), "rb")) {
   if (file_ == nullptr) throw RunError(fmt::format("{}: cannot be opened: {}", path_, std::strerror(errno)));
   // The library gives any other file as it is.

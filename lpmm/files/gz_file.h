@@ -8,11 +8,14 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace lpmm {
 
 // A file of that name, or that name with .gz; empty where neither is there.
 std::string find_plain_or_gz(const std::string& path);
+// Returns true if the name ends so, with or without .gz behind it.
+bool has_ending(std::string_view path, std::string_view ending);
 
 // Reads either, from the beginning on. Throws RunError naming the file where it cannot be read, is cut off,
 // or is damaged.

@@ -340,7 +340,7 @@ Json with_kept_keys(const PublishedFacts& facts, const Publisher& publisher, std
   put_back(original, written);
   if (written.erase("torch_dtype") > 0) {  // since transformers 5 without torch
     const bool is_new = original.contains("dtype") && !original.contains("torch_dtype");
-    written[is_new ? "dtype" : "torch_dtype"] = ExportedTypes(facts).most().theirs;
+    written[is_new ? "dtype" : "torch_dtype"] = exported_type(facts).theirs;
   }
   return merged(publisher, type_of(original, type), original, written, "");
 }

@@ -19,7 +19,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kTypesFile = "weight_types.json";
-constexpr std::uint64_t kLongest = 64 << 20;
 
 constexpr StoredType kStoredTypes[] = {
     {"fp32", "F32", "float32", 4}, {"bf16", "BF16", "bfloat16", 2}, {"fp16", "F16", "float16", 2}};
@@ -39,27 +38,29 @@ const StoredType* find_type(std::string_view name) {
   return row == std::end(kStoredTypes) ? nullptr : &*row;
 }
 
-ExportedTypes::ExportedTypes(const PublishedFacts& facts) {
+const StoredType& exported_type(const PublishedFacts& facts) {
   std::string asked = facts.type;
-  const fs::path kept = facts.files;
+  const std::string beside = (fs::path(facts.files) / "config.json").string();
   std::error_code error;
-  if (asked.empty() && !kept.empty() && fs::exists(kept / "config.json", error)) {
-    const PublishedConfig said((kept / "config.json").string());
+  if (asked.empty() && !facts.files.empty() && fs::exists(beside, error)) {
+    const PublishedConfig said(beside);
     asked = said.text(said.has("dtype") ? "dtype" : "torch_dtype");
-    if (fs::exists(kept / kTypesFile, error)) {
-      const Json types = read_json((kept / kTypesFile).string(), kLongest);
-      for (const auto& [name, type] : types.items())
-        others_[name] = type.is_string() ? type.get<std::string>() : "";
-    }
   }
   const StoredType* found = find_type(asked);
-  most_ = found == nullptr ? &full_type() : found;
+  return found == nullptr ? full_type() : *found;
+}
+
+ExportedTypes::ExportedTypes(const PublishedFacts& facts) : most_(&exported_type(facts)) {
+  const fs::path kept = fs::path(facts.files) / kTypesFile;
+  std::error_code error;
+  if (!facts.type.empty() || facts.files.empty() || !fs::exists(kept, error)) return;
+  const PublishedConfig types(kept.string());
+  for (const auto& [name, value] : types.json().items()) others_[name] = find_type(types.text(name));
 }
 
 const StoredType& ExportedTypes::of(const std::string& name) const {
   const auto at = others_.find(name);
-  const StoredType* found = at == others_.end() ? most_ : find_type(at->second);
-  return found == nullptr ? *most_ : *found;
+  return at == others_.end() || at->second == nullptr ? *most_ : *at->second;
 }
 
 void keep_types(const std::map<std::string, std::string>& others, const std::string& to) {

@@ -19,19 +19,19 @@ struct StoredType {
 const StoredType& full_type();  // fp32
 // Finds a type by any of its names, or PyTorch's ("torch.float16"); null: none of these.
 const StoredType* find_type(std::string_view name);
-// The types of exported weights: the one that is asked for; else each tensor's own where the published ones
-// were of several, and for others the one that the kept config.json says, else fp32.
+// The type that is asked for, else the one that the kept config.json says, else fp32.
+const StoredType& exported_type(const PublishedFacts& facts);
+// The types of exported tensors. If none is asked for, those that were published in another type than most
+// have their own.
 class ExportedTypes {
  public:
   // Throws RunError for a kept file that cannot be read.
   explicit ExportedTypes(const PublishedFacts& facts);
-  const StoredType& most() const { return *most_; }
-  // `name` is the publisher's.
-  const StoredType& of(const std::string& name) const;
+  const StoredType& of(const std::string& name) const;  // `name` is the publisher's
 
  private:
   const StoredType* most_;
-  std::map<std::string, std::string> others_;
+  std::map<std::string, const StoredType*> others_;
 };
 // Keeps the names of types of tensors for ExportedTypes in the folder `to`.
 void keep_types(const std::map<std::string, std::string>& others, const std::string& to);

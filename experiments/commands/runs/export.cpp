@@ -119,9 +119,8 @@ int export_hugging_face(const ExportArguments& o, const std::string& path, Devic
     tell(fmt::format("{}: not written, as the model has a head now and makes no vectors: {}\n", o.output,
                      lost));
   }
-  print_answer(
-      {{"checkpoint", path}, {"output", o.output}, {"type", ExportedTypes(weights.facts()).most().name}},
-      o.json);
+  print_answer({{"checkpoint", path}, {"output", o.output}, {"type", exported_type(weights.facts()).name}},
+               o.json);
   return kDone;
 }
 

@@ -21,10 +21,6 @@ namespace {
 
 constexpr std::size_t kLongestLine = std::size_t{16} << 20;
 
-bool has_ending(const std::string& file, std::string_view ending) {
-  return file.ends_with(ending) || file.ends_with(std::string(ending) + ".gz");
-}
-
 // Lines of a file of any length, one after the other.
 class Lines {
  public:

@@ -43,9 +43,7 @@ struct LineColumns {
 
 void add_word(const TaggedFile& file, std::int64_t number, std::string_view line, LineColumns& of,
               Tagged& sentence) {
-  if (const std::size_t bad = first_bad_byte(line); bad != std::string::npos) {
-    file.refuse(number, fmt::format("is not UTF-8 from byte {} on: save the file as UTF-8", bad));
-  }
+  check_utf8_lines(file.path, number, line);
   std::vector<std::string> cells = split_at_spaces(line);
   if (cells.size() < 2) {
     file.refuse(number, fmt::format("has {}, and no label behind it: a line has a word and its label",
@@ -176,11 +174,6 @@ std::vector<SentenceExample> with_classes(TaggedFile file, const SentenceSet& se
   return examples;
 }
 
-std::string_view without_gz_ending(std::string_view path) {
-  constexpr std::string_view kGz = ".gz";
-  return path.ends_with(kGz) ? path.substr(0, path.size() - kGz.size()) : path;
-}
-
 }  // namespace
 
 std::vector<std::string> split_at_spaces(std::string_view line) {
@@ -195,8 +188,7 @@ std::vector<std::string> split_at_spaces(std::string_view line) {
 }
 
 bool is_word_file(std::string_view path) {
-  return std::ranges::any_of(
-      kWordEndings, [&](std::string_view ending) { return without_gz_ending(path).ends_with(ending); });
+  return std::ranges::any_of(kWordEndings, [&](std::string_view ending) { return has_ending(path, ending); });
 }
 
 std::string find_word_file(const std::string& stem) {

@@ -8,6 +8,7 @@
 #include "lpmm/data/conversations/rows.h"
 #include "lpmm/data/corpus/kept_files.h"
 #include "lpmm/files/files.h"
+#include "lpmm/files/gz_file.h"
 #include "lpmm/run/tasks/row_files.h"
 #include "lpmm/run/tasks/task.h"
 #include "lpmm/run/tasks/tasks.h"
@@ -50,7 +51,7 @@ std::shared_ptr<const ConversationData> stream(const TextOptions& file, const Co
     Json identity = identity_of_files(files);
     // Tokens that were kept when the spaces around cells were left out are made again.
     for (const std::string& file : files) {
-      if (file.find(".json", file.rfind('/') + 1) == std::string::npos) identity.push_back("with spaces");
+      if (!has_ending(file, ".jsonl") && !has_ending(file, ".json")) identity.push_back("with spaces");
     }
     return identity;
   };

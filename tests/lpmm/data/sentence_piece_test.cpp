@@ -24,6 +24,14 @@ std::string from_hex(const std::string& hex) {
   return bytes;
 }
 
+// Forty lines to train on, in the file "text".
+std::string write_text_of(const Scratch& scratch, const std::string& line) {
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += line;
+  write_text(scratch / "text", text);
+  return text;
+}
+
 TEST(SentencePiece, SaysInOneLineWhatIsMissing) {
   if (missing_library().empty()) GTEST_SKIP() << "the library is there";
   EXPECT_NE(missing_library().find("libsentencepiece-dev"), std::string::npos);
@@ -157,9 +165,7 @@ TEST(SentencePiece, RefusesDamagedCharsmaps) {
 TEST(SentencePiece, SpacesAreThoseOfTheFileBeside) {
   if (!missing_library().empty()) GTEST_SKIP() << missing_library();
   const Scratch scratch;
-  std::string text;
-  for (int i = 0; i < 40; ++i) text += "the quick brown fox jumps over the lazy dog\n";
-  write_text(scratch / "text", text);
+  write_text_of(scratch, "the quick brown fox jumps over the lazy dog\n");
   write_text(scratch / "tokenizer.model", train_sentence_piece({"bpe", 45}, {scratch / "text"}));
   const auto with = [&](const std::string& key) {
     write_text(scratch / "tokenizer_config.json",
@@ -189,9 +195,7 @@ TEST(SentencePiece, SpacesAreThoseOfTheFileBeside) {
 TEST(SentencePiece, ControlsAreTokensWhereSettingsAreBeside) {
   if (!missing_library().empty()) GTEST_SKIP() << missing_library();
   const Scratch scratch;
-  std::string text;
-  for (int i = 0; i < 40; ++i) text += "the quick brown fox jumps over the lazy dog <s>\n";
-  write_text(scratch / "text", text);
+  write_text_of(scratch, "the quick brown fox jumps over the lazy dog <s>\n");
   write_text(scratch / "tokenizer.model", train_sentence_piece({"bpe", 50}, {scratch / "text"}));
   const auto alone = load_tokenizer(scratch.path());
   write_text(scratch / "tokenizer_config.json",
@@ -215,10 +219,8 @@ TEST(SentencePiece, ControlsAreTokensWhereSettingsAreBeside) {
 TEST(SentencePiece, TrainsTheSameModelAgain) {
   if (!missing_library().empty()) GTEST_SKIP() << missing_library();
   const Scratch scratch;
-  std::string text;
-  for (int i = 0; i < 40; ++i)
-    text += "the quick brown fox jumps over the lazy dog, the newest of the lower dogs\n";
-  write_text(scratch / "text", text);
+  const std::string text =
+      write_text_of(scratch, "the quick brown fox jumps over the lazy dog, the newest of the lower dogs\n");
   for (const char* type : {"bpe", "unigram"}) {
     const SentencePieceOptions options{type, 35};
     const std::string model = train_sentence_piece(options, {scratch / "text"});

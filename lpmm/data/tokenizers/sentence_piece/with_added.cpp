@@ -33,14 +33,14 @@ TokenIds read_ids(const std::string& path, std::vector<AddedToken>& controls) {
   std::vector<std::string_view> pieces;
   find_fields(model, kPieces, FieldKind::kBytes, pieces);
   TokenIds ids;
+  std::int32_t id = 0;
   for (const std::string_view piece : pieces) {
     std::vector<std::string_view> texts;
     find_fields(piece, kText, FieldKind::kBytes, texts);
     const std::string text(texts.empty() ? "" : texts.back());
-    const auto id = static_cast<std::int32_t>(ids.size());
     const auto type = find_number(piece, kType);
     if (type == kUnknown || type == kControl) controls.push_back({.id = id, .text = text, .special = true});
-    ids.emplace(text, id);
+    ids.emplace(text, id++);
   }
   return ids;
 }
