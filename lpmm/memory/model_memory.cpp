@@ -158,6 +158,7 @@ void ModelMemory::initialize(int tensor, std::int64_t first, const kernels::Valu
   Noise noise{state_->seed, static_cast<std::uint32_t>(tensor), 0, noise_stream(Role::kParameter)};
   noise.first_group = static_cast<std::uint32_t>(stored_first / kGroup);
   state_->check_no_step(fmt::format("tensor {}: an initial value", info(tensor).name));
+  if (std::exchange(state_->others_may_read, false)) (void)state_->ranks.any(false);
   if (state_->home) state_->home->forget();
   const auto* host = static_cast<const float*>(values.data);
   std::vector<float> widened;

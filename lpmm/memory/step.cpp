@@ -289,7 +289,7 @@ Step::Step(MemoryState& state, const StepOptions& options) : state_(&state) {
   }
   s.complete.clear();
   if (s.behind) s.behind->begin_step(number, [&](int tensor) { return s.is_left_out(tensor); });
-  s.stepping = true;
+  s.stepping = s.others_may_read = true;
 }
 
 Step::~Step() {

@@ -84,13 +84,12 @@ std::unique_ptr<Peers> Peers::open(const MemoryState& memory) {
   for (const Role role : kRead)
     memory.device.fill_with_zeros(memory.pages[role].get(), marked_bytes(memory, role));
   ranks.let_read(can_read);
-  if (can_read) return peers;
-  peers->mapped_ = false;  // on each rank, so that none waits for another
-  return nullptr;
+  peers->is_open_ = can_read;  // the same on each rank, so that none waits for another
+  return can_read ? std::move(peers) : nullptr;
 }
 
 Peers::~Peers() {
-  if (!mapped_) return;
+  if (!is_open_) return;
   try {
     memory_.device.synchronize();
     peers_.clear();

@@ -22,7 +22,7 @@ class Peers {
   // All ranks call it when their roles are allocated and zero. Null, on every rank, where they may not read
   // (Ranks::may_read) or one of them cannot, after which they may not.
   static std::unique_ptr<Peers> open(const MemoryState& memory);
-  // If no exception is under way, waits until no rank has this one's memory mapped.
+  // If no exception is under way, waits until no rank reads this one's memory any more.
   ~Peers();
   Peers(const Peers&) = delete;
   Peers& operator=(const Peers&) = delete;
@@ -62,7 +62,7 @@ class Peers {
 
   const MemoryState& memory_;
   std::vector<Peer> peers_;
-  bool mapped_ = false;
+  bool is_open_ = false, mapped_ = false;
 };
 
 }  // namespace lpmm

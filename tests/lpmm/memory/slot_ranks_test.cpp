@@ -324,6 +324,49 @@ TEST(SlotRanks, RanksOnEmulatedGpusStoreWhatOneCpuDoes) {
   }
 }
 
+// The first rank is through with its memory before the second one, who may still read what it owns.
+TEST(SlotRanks, MemoryStaysWhileAnotherRankMayReadIt) {
+  const SlotCase c = {.microbatches = 2, .slots = 2};
+  const auto ranks = linked_ranks(2, 60);
+  std::atomic<bool> first_has_none = false, first_ends = false;
+  std::atomic<std::int64_t> sent = 0;
+  const auto hold = [&](Ranks& own) {
+    CpuDevice device(1);
+    const ModelMemory memory(c.tensors(), c.policy(), c.optimizer(), 7, c.microbatches, device, c.slots, own);
+    if (own.is_first()) {
+      sent = own.sent_bytes();
+      first_ends = true;
+      return;
+    }
+    // Until it says that it is through, or is gone without a word.
+    while (!first_has_none && (!first_ends || ranks[0]->sent_bytes() == sent)) std::this_thread::yield();
+    EXPECT_FALSE(first_has_none);
+  };
+  std::thread second([&] { hold(*ranks[1]); });
+  hold(*ranks[0]);
+  first_has_none = true;
+  second.join();
+}
+
+// An initial value changes what another rank reads as its step ends, if that is slower.
+TEST(SlotRanks, RanksMeetBetweenAStepAndAnInitialValue) {
+  const SlotCase c = {.microbatches = 2, .slots = 2};
+  const auto ranks = linked_ranks(2, 60);
+  const auto train = [&](Ranks& own) {
+    CpuDevice device(1);
+    ModelMemory memory(c.tensors(), c.policy(), c.optimizer(), 7, c.microbatches, device, c.slots, own);
+    for (const bool follows_a_step : {false, true, false}) {
+      if (follows_a_step) (void)memory.begin_step().commit();
+      const std::int64_t sent = own.sent_bytes();
+      memory.initialize(2, 0, initial_of(2));
+      EXPECT_EQ(own.sent_bytes() > sent, follows_a_step);
+    }
+  };
+  std::thread second([&] { train(*ranks[1]); });
+  train(*ranks[0]);
+  second.join();
+}
+
 // Devices whose memory others cannot name, or find something else at its name.
 class Unnamed final : public CpuDevice {
  public:
