@@ -170,7 +170,7 @@ struct AttentionShape {
   LPMM_HD std::int64_t key_width() const { return std::int64_t{1} * key_heads() * head_width; }
   LPMM_HD std::int64_t row_width() const { return width() + 2 * key_width(); }  // of queries, keys and values
   LPMM_HD std::int64_t rows() const { return std::int64_t{1} * batch * length; }
-  // Of a bias: distances from a row to a key, and the place of one among them.
+  // For a bias: how many distances there are from a row to a key, and the place of one among them.
   LPMM_HD std::int64_t distances() const { return std::int64_t{2} * length - 1; }
   LPMM_HD std::int64_t distance(std::int64_t row, std::int64_t key) const { return key - row + length - 1; }
   // Heads in a row of queries, and in one of keys; where the keys begin there.
@@ -225,7 +225,7 @@ struct MeanShape {
   LPMM_HD float weight(std::int64_t position) const {
     return is_weighted ? static_cast<float>(position + 1) : 1.0F;
   }
-  // Of all positions of a sequence.
+  // The sum of weight() over the positions of a sequence.
   LPMM_HD float weights(std::int64_t sequence) const {
     const std::int64_t n = count(sequence);
     return static_cast<float>(is_weighted ? n * (n + 1) / 2 : n);

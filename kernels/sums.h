@@ -16,11 +16,12 @@
 namespace lpmm {
 
 inline constexpr int kSumLanes = 16;
-inline constexpr int kPieceGroups = 8;
-inline constexpr std::int64_t kPiece = kPieceGroups * kGroup;  // elements summed as one, a subtree
+inline constexpr int kUnitGroups = 8;
+inline constexpr std::int64_t kUnit =
+    kUnitGroups * kGroup;  // elements whose squares are summed as one, a subtree
 
-LPMM_HD constexpr std::int64_t pieces_of(std::int64_t elements) {
-  return (elements + kPiece - 1) / kPiece;
+LPMM_HD constexpr std::int64_t units_of(std::int64_t elements) {
+  return (elements + kUnit - 1) / kUnit;
 }
 
 // Halves the number of lanes until one is left.

@@ -3,7 +3,7 @@
 # the program's hides them.
 set(headers lpmm/memory/packed_vector.h lpmm/memory/model_memory.h lpmm/ranks/ranks.h lpmm/base/error.h lpmm/version.h)
 if(NOT LPMM_PACKED_ONLY)
-  list(APPEND headers kernels/device.h)  # opens a GPU
+  list(APPEND headers kernels/device.h kernels/cuda/gpu/gpu.h)
 endif()
 set(at 0)
 list(LENGTH headers count)

@@ -63,7 +63,7 @@ Value embedded(ProgramBuilder& b, const ModelConfig& c) {
   return dropout(b, layer_norm(b, name + "LayerNorm", x, c.number("epsilon")), c.number("dropout"));
 }
 
-// Of every word, at its first token.
+// Tells something of every word, at its first token.
 void word_head(ProgramBuilder& b, const ModelConfig& c, Value x) {
   position_loss(b, "classifier", dropout(b, x, c.number("dropout")), c.classes, kDeviation,
                 c.number("label_smoothing"));

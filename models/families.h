@@ -26,7 +26,7 @@ Family transformer();
 // Settings that classifiers share.
 ModelSetting label_smoothing();
 ModelSetting multi_label();
-// Of makers of vectors: kWeightedEmbeds.
+// Models that make vectors have kWeightedEmbeds.
 inline constexpr std::string_view kWeightedEmbeds = "weighted_embeds";
 ModelSetting weighted_embeds();
 // Throws UsageError if the family's other way to a vector, the flag `other`, is set too.

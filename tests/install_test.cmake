@@ -20,7 +20,7 @@ run(${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${work}/packed --component 
 # Headers of embedding programs and no others, below <lpmm/...>.
 file(GLOB folders RELATIVE ${work}/packed/include ${work}/packed/include/* ${work}/packed/include/lpmm/* ${work}/packed/include/lpmm/*/*)
 list(FILTER folders EXCLUDE REGEX "\\.h$")
-if(NOT folders STREQUAL "lpmm;lpmm/base;lpmm/kernels;lpmm/kernels/formats;lpmm/kernels/rules;lpmm/kernels/threads;lpmm/memory;lpmm/memory/slots;lpmm/ranks")
+if(NOT folders STREQUAL "lpmm;lpmm/base;lpmm/kernels;lpmm/kernels/cuda;lpmm/kernels/formats;lpmm/kernels/rules;lpmm/kernels/threads;lpmm/memory;lpmm/memory/slots;lpmm/ranks")
   message(FATAL_ERROR "installed headers lie in ${folders}")
 endif()
 
@@ -33,9 +33,11 @@ add_executable(whole main.cpp)
 target_link_libraries(whole PRIVATE lpmm::lpmm)
 ")
 file(WRITE ${work}/example/whole/main.cpp "#include <lpmm/kernels/device.h>
+#include <lpmm/kernels/cuda/gpu/gpu.h>
 #include <lpmm/memory/packed_vector.h>
 #include <vector>
 int main() {
+  if (lpmm::kernels::gpu_is_there()) (void)lpmm::kernels::make_packed_gpu(1, {.number = 0});
   const auto device = lpmm::make_device(\"cpu\", 1);
   lpmm::PackedVector w(std::vector<float>(200), \"lpmm\", {.learning_rate = 0.1}, *device);
   w.step(std::vector<float>(200, 1.0F));
@@ -68,6 +70,10 @@ if(NOT FLAGS)
   list(FILTER libraries EXCLUDE REGEX "/(ld-linux[^/]*|lib(c|m|stdc\\+\\+|gcc_s))\\.so[.0-9]*$")
   if(libraries)
     message(FATAL_ERROR "the example needs ${libraries}")
+  endif()
+  file(STRINGS ${work}/build/packed names REGEX "_ZNK?3fmt[0-9]+v[0-9]" LIMIT_COUNT 1)
+  if(names)
+    message(FATAL_ERROR "the example has functions of fmt, which may be another than the program's own: ${names}")
   endif()
   file(SIZE ${work}/build/packed bytes)
   message(STATUS "the packed example: ${bytes} bytes")
@@ -152,4 +158,17 @@ configure(${work}/nothing ${work}/inside ${work}/inside_build -DCMAKE_BUILD_TYPE
 file(READ ${work}/inside_build/compile_commands.json commands)
 if(NOT commands MATCHES "-O3[^\n]*avx2.cpp")
   message(FATAL_ERROR "the loops are not optimized where a project names no build type")
+endif()
+
+# Everything as a part of another project: its headers too are <lpmm/...>, and nothing of ours hides the project's folders.
+file(WRITE ${work}/inside_whole/CMakeLists.txt "cmake_minimum_required(VERSION 3.25)
+project(inside_whole LANGUAGES CXX)
+add_subdirectory(${SOURCE_DIR} lpmm)
+add_library(whole OBJECT ${work}/example/whole/main.cpp)
+target_include_directories(whole PRIVATE ${work}/example)
+target_link_libraries(whole PRIVATE lpmm::lpmm)
+")
+configure(${work}/nothing ${work}/inside_whole ${work}/inside_whole_build)
+if(GENERATOR MATCHES "Ninja")  # others build the whole library first
+  run(${CMAKE_COMMAND} --build ${work}/inside_whole_build --target whole)
 endif()

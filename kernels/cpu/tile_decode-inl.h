@@ -184,15 +184,15 @@ struct Decoder {
                                        kCoding == Coding::kSquares || has_range(kCoding);
   static constexpr bool kIsLookedUp = is_looked_up(kCoding, kBits);
   static constexpr float kLevels = 1 << kBits;
-  static constexpr float kUnit = kIsLookedUp                        ? 1.0F
-                                 : kCoding == Coding::kLinearNoZero ? 1 / kLevels
-                                 : kCoding == Coding::kSquareRoot   ? 1 / (kLevels * kLevels)
-                                                                    : 1.0F;
+  static constexpr float kStepFactor = kIsLookedUp                        ? 1.0F
+                                       : kCoding == Coding::kLinearNoZero ? 1 / kLevels
+                                       : kCoding == Coding::kSquareRoot   ? 1 / (kLevels * kLevels)
+                                                                          : 1.0F;
   VF step;
   const float* values;
 
   HWY_INLINE Decoder(MapTable table, float block_step)
-      : step(set(block_step * kUnit)), values(table.values) {}
+      : step(set(block_step * kStepFactor)), values(table.values) {}
 
   HWY_INLINE VF operator()(VI code) const {
     if constexpr (kIsLookedUp) {

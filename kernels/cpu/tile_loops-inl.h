@@ -117,13 +117,13 @@ HWY_INLINE double group_square_sum(const float* HWY_RESTRICT values) {
 }
 
 inline void square_sums(const float* HWY_RESTRICT values, std::int64_t count, double* HWY_RESTRICT sums) {
-  for (std::int64_t first = 0; first < count; first += kPiece) {
-    double groups[kPieceGroups];
+  for (std::int64_t first = 0; first < count; first += kUnit) {
+    double groups[kUnitGroups];
     std::int64_t here = 0;
-    for (; here < kPieceGroups && first + here * kGroup < count; ++here) {
+    for (; here < kUnitGroups && first + here * kGroup < count; ++here) {
       groups[here] = group_square_sum(values + first + here * kGroup);
     }
-    sums[first / kPiece] = sum_as_tree(groups, here);
+    sums[first / kUnit] = sum_as_tree(groups, here);
   }
 }
 

@@ -90,17 +90,16 @@ void decode_bf16(const Codec& codec, MapTable table, const std::uint8_t* codes, 
 }
 
 void square_sums(const float* values, std::int64_t count, double* sums) {
-  for (std::int64_t first = 0; first < count; first += kPiece) {
-    double groups[kPieceGroups] = {};
-    const std::int64_t here =
-        groups_of(count - first) < kPieceGroups ? groups_of(count - first) : kPieceGroups;
+  for (std::int64_t first = 0; first < count; first += kUnit) {
+    double groups[kUnitGroups] = {};
+    const std::int64_t here = groups_of(count - first) < kUnitGroups ? groups_of(count - first) : kUnitGroups;
     for (std::int64_t g = 0; g < here; ++g) {
       double lanes[kSumLanes] = {};
       const float* of_group = values + first + g * kGroup;
       for (int i = 0; i < kGroup; ++i) lanes[i % kSumLanes] += static_cast<double>(of_group[i]) * of_group[i];
       groups[g] = sum_of_lanes(lanes);
     }
-    sums[first / kPiece] = sum_as_tree(groups, here);
+    sums[first / kUnit] = sum_as_tree(groups, here);
   }
 }
 

@@ -64,6 +64,7 @@ struct Adam : AdamAverages {
   static constexpr double kLearningRate = 1e-3;  // torch.optim.Adam
   static constexpr std::string_view kHelp = "Adam; weight decay is added to the gradient";
   static constexpr std::array kStates = {Role::kMomentum, Role::kVariance};
+  static constexpr bool kHasFloatLoops = true;
 
   struct Settings {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, update_clip = 0;

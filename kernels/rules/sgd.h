@@ -45,6 +45,7 @@ struct Sgd {
       "SGD, with momentum, dampening and Nesterov's step; weight decay is added to the gradient, or with "
       "decoupled_decay pulls on the weights";
   static constexpr std::array kStates = {Role::kMomentum};
+  static constexpr bool kHasFloatLoops = true;
 
   struct Settings {
     bool decoupled_decay = false;

@@ -176,7 +176,7 @@ void ModelMemory::initialize(int tensor, std::int64_t first, const kernels::Valu
   if (compensation.codes != nullptr && compensation.elements == info(tensor).elements()) {
     state_->checked(tensor, Role::kCompensation, first, count);
   }
-  // Of the elements that lie here, those whose compensation does too have two terms, others one.
+  // Elements that lie here have two terms where their compensation does too, else one.
   const std::int64_t begin = std::clamp(stored_first, first, first + count);
   const std::int64_t end = std::clamp(stored_first + v.elements, begin, first + count);
   const std::int64_t own = own_first(tensor);

@@ -163,7 +163,7 @@ LostUpdates expect_lost_updates(const ModelMemory& memory, double learning_rate)
     const Role role = finest_term(memory, static_cast<std::size_t>(i));
     const kernels::RoleView v = memory.view(i, role);
     if (!loses(v.codec) || v.elements == 0 || memory.is_frozen(i)) continue;
-    // Of a part, what lies here.
+    // The sample is taken from what lies here.
     const std::int64_t first = v.elements == memory.info(i).elements() ? 0 : memory.own_first(i);
     std::vector<float> sample(static_cast<std::size_t>(std::min(v.elements, kSample)));
     memory.read(i, first, sample);

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -150,9 +149,8 @@ Tokens from_document(const Json& document, std::int64_t vocabulary) {
 Tokens from_pieces(const std::string& path, std::int64_t vocabulary) {
   Tokens tokens;
   const std::string file = read_text(path, kLongest);
-  std::vector<std::string_view> pieces, trainer, normalizer;
-  enum Field : std::uint32_t { kPieces = 1, kTrainer = 2, kNormalizer = 3 };
-  find_fields(file, kPieces, FieldKind::kBytes, pieces);
+  std::vector<std::string_view> trainer, normalizer;
+  enum Field : std::uint32_t { kTrainer = 2, kNormalizer = 3 };
   find_fields(file, kTrainer, FieldKind::kBytes, trainer);
   find_fields(file, kNormalizer, FieldKind::kBytes, normalizer);
   constexpr std::int64_t kBpe = 2;
@@ -160,13 +158,10 @@ Tokens from_pieces(const std::string& path, std::int64_t vocabulary) {
     tokens.refused = "its SentencePiece model is a unigram, and llama.cpp's Llamas have BPE";
     return tokens;
   }
+  const std::vector<Piece> pieces = read_pieces(file, path);
   for (std::size_t id = 0; id < std::min(pieces.size(), static_cast<std::size_t>(vocabulary)); ++id) {
-    std::vector<std::string_view> text, score;
-    find_fields(pieces[id], 1, FieldKind::kBytes, text);
-    find_fields(pieces[id], 2, FieldKind::kFourBytes, score);
-    tokens.set(id, text.empty() ? "" : std::string(text[0]),
-               static_cast<int>(find_number(pieces[id], 3).value_or(kNormalToken)));
-    if (!score.empty()) tokens.scores[id] = std::bit_cast<float>(uint32_at(score[0], 0));
+    tokens.set(id, std::string(pieces[id].text), static_cast<int>(pieces[id].type));
+    tokens.scores[id] = pieces[id].score;
   }
   tokens.adds_space = normalizer.empty() || find_number(normalizer[0], 3).value_or(1) != 0;
   return tokens;

@@ -444,7 +444,7 @@ TEST(CudaFused, FoldsAreTheCpus) {
 // Trees of two levels: of blocks of one launch, and of launches where an address is not aligned.
 TEST(CudaFused, SumsOfManyPiecesAreTheCpus) {
   if (kSanitized) return;
-  constexpr std::int64_t kCount = 1025 * kPiece - 3;
+  constexpr std::int64_t kCount = 1025 * kUnit - 3;
   compare_folds(Role::kAccumulator, fused::kCodecs[0][Role::kAccumulator], kCount, {0, kCount}, 0);
   compare_folds(Role::kAccumulator, fused::kCodecs[3][Role::kAccumulator], kCount, {0, kCount}, 1);
 }

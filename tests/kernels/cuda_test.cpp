@@ -266,7 +266,7 @@ Case preset(const char* name, std::size_t set) {
 std::vector<Case> presets() {
   return {preset("lpmm", 2), preset("lpmm-compact", 3), preset("lpmm-min", 4), preset("lpmm-nano", 5)};
 }
-// Of these the emulated device is tested in cuda_fused_test.cpp.
+// With these the emulated device is tested in cuda_fused_test.cpp.
 std::vector<Case> beside_plain() {
   Case narrow = preset("beside bf16 of a framework", 9);
   narrow.codecs[Role::kParameter] = Codec{{Map::kBf16, 16}, 0, kSr, kMoving};

@@ -102,17 +102,18 @@ struct ArithmeticOf<R> {
   using Type = typename R::Arithmetic;
 };
 
-// The loops that are compiled: of the sets for a framework and for sums, those of the usual rules. Sanitizers
-// make twenty times the code of each loop: they see all sets but those for sums with the rules of one and of
-// two states, and the other rules, of which only the arithmetic differs, with the set of a preset.
+// The loops that are compiled: those of the sets for a framework and for sums, where a rule asks for them.
+// Sanitizers make twenty times the code of each loop: they see all sets but those for sums with the rules
+// that ask, and the others, of which only the arithmetic differs, with the set of a preset.
 template <class R>
 constexpr bool is_compiled(int set) {
-  using Arithmetic = typename ArithmeticOf<R>::Type;
-  constexpr bool kIsUsual = std::is_same_v<Arithmetic, Sgd> || std::is_same_v<Arithmetic, Adam>;
+  constexpr bool kHasFloats = requires {
+    ArithmeticOf<R>::Type::kHasFloatLoops;
+  };
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return kIsUsual ? set < kFloatSets : set == 2;
+  return kHasFloats ? set < kFloatSets : set == 2;
 #else
-  return kIsUsual || set < kCodecSets;
+  return kHasFloats || set < kCodecSets;
 #endif
 }
 

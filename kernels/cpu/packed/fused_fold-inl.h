@@ -29,7 +29,7 @@ class FoldLoop {
 
  private:
   using Of = FusedRole<Role::kAccumulator, kCodec>;
-  static constexpr int kChunk = static_cast<int>(kPiece);
+  static constexpr int kChunk = static_cast<int>(kUnit);
   static_assert(kChunk % Of::kBlock == 0);
 
   // False: nothing was written, for some sum is not storable.

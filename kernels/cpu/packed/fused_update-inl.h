@@ -80,13 +80,12 @@ HWY_NOINLINE void look_at_group(const R& rule, const float* parameters, const fl
   raise_peak(Peak::kUpdate, into.peaks.update, Watched::kUpdate, Watched::kParameter);
   if constexpr (kHasRatio) raise_peak(Peak::kRatio, into.peaks.ratio, Watched::kRatio, Watched::kRatio);
 }
-// Sums the squares for the pieces of a chunk.
+// Sums the squares for the units of a chunk.
 HWY_NOINLINE inline void sum_looks(LookedAt& looked, int terms, std::int64_t at, int elements,
                                    RunLooks& into) {
-  for (int first = 0; first < elements / kGroup; first += kPieceGroups) {
+  for (int first = 0; first < elements / kGroup; first += kUnitGroups) {
     for (int k = 0; k < terms; ++k) {
-      into.squares[k][at / kPiece + first / kPieceGroups] =
-          sum_as_tree(looked.squares[k] + first, kPieceGroups);
+      into.squares[k][at / kUnit + first / kUnitGroups] = sum_as_tree(looked.squares[k] + first, kUnitGroups);
     }
   }
 }
@@ -97,7 +96,7 @@ class UpdateLoop {
   static std::int64_t run(const R& rule, const UpdateArgs& args, std::int64_t first, std::int64_t count,
                           RunLooks* looks) {
     State state;
-    const std::int64_t span = looks == nullptr ? kSpan : kPiece, whole = count / span * span;
+    const std::int64_t span = looks == nullptr ? kSpan : kUnit, whole = count / span * span;
     const std::int64_t chunk = kTakesDraws ? kChunk : span;
     for (std::int64_t at = 0; at < whole; at += chunk) {
       const int elements = static_cast<int>(std::min(chunk, whole - at));
@@ -121,9 +120,9 @@ class UpdateLoop {
     for (const Codec& codec : kCodecs) takes = takes || (codec.block != 0 && takes_draws(codec.rounding));
     return takes;
   }();
-  static constexpr int kChunk = static_cast<int>(kTakesDraws ? kCalls * kGroup : kPiece);
+  static constexpr int kChunk = static_cast<int>(kTakesDraws ? kCalls * kGroup : kUnit);
   static constexpr int kGroups = kChunk / kGroup;
-  static_assert(kPiece % kSpan == 0 && kChunk % kPiece == 0);
+  static_assert(kUnit % kSpan == 0 && kChunk % kUnit == 0);
   static_assert(!FeedsBack<R> || !is_packed(kCodecs[Role::kParameter].format) ||
                     kCodecs[Role::kParameter].step_mode == StepMode::kSticky,
                 "what a parameter rounds to must be known before the states are written");

@@ -10,21 +10,21 @@
 
 namespace lpmm::kernels {
 
-// Sums of squares over the elements of a tensor. They come by pieces (kernels/sums.h), each once.
+// Sums of squares over the elements of a tensor. They come by units (kernels/sums.h), each once.
 class SquareSums {
  public:
   SquareSums(std::size_t terms, std::int64_t elements)
-      : pieces_(terms, std::vector<double>(static_cast<std::size_t>(pieces_of(elements)))) {}
-  double* pieces(std::size_t term) { return pieces_[term].data(); }
-  double take(std::size_t term) { return sum_as_tree(pieces(term), std::ssize(pieces_[term])); }  // once
+      : units_(terms, std::vector<double>(static_cast<std::size_t>(units_of(elements)))) {}
+  double* units(std::size_t term) { return units_[term].data(); }
+  double take(std::size_t term) { return sum_as_tree(units(term), std::ssize(units_[term])); }  // once
 
  private:
-  std::vector<std::vector<double>> pieces_;
+  std::vector<std::vector<double>> units_;
 };
 
 // Receives the looks of one run of tiles, which come in order. The same look may come twice.
 struct RunLooks {
-  double* squares[kWatched];  // of the tensor's pieces
+  double* squares[kWatched];  // of the tensor's units
   LargestElement update, ratio;
   PeakView peaks;  // do not fall here
 };
@@ -34,7 +34,7 @@ class Looks {
   Looks(std::int64_t elements, std::int64_t runs, const PeakView& peaks) : squares_(kWatched, elements) {
     RunLooks run = {};
     run.peaks = peaks;
-    for (std::size_t k = 0; k < kWatched; ++k) run.squares[k] = squares_.pieces(k);
+    for (std::size_t k = 0; k < kWatched; ++k) run.squares[k] = squares_.units(k);
     runs_.assign(static_cast<std::size_t>(runs), run);
   }
   RunLooks& run(std::size_t i) { return runs_[i]; }

@@ -123,11 +123,11 @@ void fold(Pool& pool, const Fold& fold) {
   const bool in_momentum = is_stream_of(args.noise.stream, Role::kMomentum);
   const TileKernels& kernels = tile_kernels();
   const Cut cut(count, piece_of_blocks(accumulator.codec));
-  std::vector<double> squares(args.want_square_sum ? static_cast<std::size_t>(pieces_of(count)) : 0);
+  std::vector<double> squares(args.want_square_sum ? static_cast<std::size_t>(units_of(count)) : 0);
   std::vector<ChangeStats> stats(args.stats != nullptr ? static_cast<std::size_t>(cut.runs()) : 0);
   std::atomic<bool> finite{true};
   const auto sums_from = [&](std::int64_t at) {
-    return args.want_square_sum ? squares.data() + (at - first) / kPiece : nullptr;
+    return args.want_square_sum ? squares.data() + (at - first) / kUnit : nullptr;
   };
   const FusedFold fused = kernels.fused_fold != nullptr && args.stats == nullptr
                               ? kernels.fused_fold(accumulator.codec)
@@ -170,7 +170,7 @@ void fold(Pool& pool, const Fold& fold) {
 }
 
 void square_sum(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count, double* sum) {
-  std::vector<double> squares(static_cast<std::size_t>(pieces_of(count)));
+  std::vector<double> squares(static_cast<std::size_t>(units_of(count)));
   for_each_tile(pool, Cut(count, piece_of_blocks(src.codec)), first, count,
                 [&](std::size_t, std::int64_t at, std::int64_t n) {
                   const TileView t = tile_of(src, at, n);
@@ -180,7 +180,7 @@ void square_sum(Pool& pool, const RoleView& src, std::int64_t first, std::int64_
                     decode_tile(t, room);
                     values = room;
                   }
-                  tile_kernels().square_sums(values, t.padded, squares.data() + (at - first) / kPiece);
+                  tile_kernels().square_sums(values, t.padded, squares.data() + (at - first) / kUnit);
                 });
   *sum = sum_as_tree(squares.data(), std::ssize(squares));
 }

@@ -58,7 +58,7 @@ struct Cut {
   std::int64_t run;
 
   Cut(std::int64_t count, int block)
-      : tile(block > kPiece ? block : kPiece),
+      : tile(block > kUnit ? block : kUnit),
         tiles(count / tile + (count % tile != 0 ? 1 : 0)),
         run(std::clamp<std::int64_t>(tiles / 64, 1, 64)) {}
   std::int64_t runs() const { return (tiles + run - 1) / run; }

@@ -69,10 +69,10 @@ RoleArray<TileView> read_tile(const RoleArray<RoleView>& roles, std::int64_t at,
   return views;
 }
 
-// Sums the squares of a tile's pieces.
-void sum_squares(float* values, const TileView& tile, double* pieces) {
+// Sums the squares of a tile's units.
+void sum_squares(float* values, const TileView& tile, double* units) {
   zero_padding(values, tile);
-  tile_kernels().square_sums(values, tile.padded, pieces + tile.first / kPiece);
+  tile_kernels().square_sums(values, tile.padded, units + tile.first / kUnit);
 }
 
 // The rule with its norms, which a pass over the tensor that only reads has summed.
@@ -87,7 +87,7 @@ R with_norms(Pool& pool, R rule, const LoopsOf<R>& loops, const RoleArray<RoleVi
                   float* const terms[] = {s.old_values.data(), s.stored_values.data()};
                   static_assert(R::kNorms <= std::size(terms));
                   loops.terms(rule, values_of(s), terms, tile.padded);
-                  for (std::size_t k = 0; k < R::kNorms; ++k) sum_squares(terms[k], tile, squares.pieces(k));
+                  for (std::size_t k = 0; k < R::kNorms; ++k) sum_squares(terms[k], tile, squares.units(k));
                 });
   double sums[R::kNorms];
   for (std::size_t k = 0; k < R::kNorms; ++k) sums[k] = squares.take(k);
@@ -282,7 +282,7 @@ class FusedTiles {
   }
 
  private:
-  static constexpr std::int64_t kAtOnce = 2 * kPiece;
+  static constexpr std::int64_t kAtOnce = 2 * kUnit;
   static constexpr std::array kWidened = {Role::kParameter, Role::kAccumulator};
 
   std::int64_t update_widened(std::int64_t at, std::int64_t n, RunLooks* looks) const {

@@ -30,7 +30,7 @@ struct Relu {
   static HWY_INLINE V gradient(V y, V d) { return positive(y, d); }
 };
 
-// Of functions that have a slope.
+// The gradient of a function that has a slope.
 template <class F>
 struct Smooth {
   static constexpr bool kFromValue = false;

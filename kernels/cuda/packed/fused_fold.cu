@@ -58,7 +58,7 @@ static_assert(sizeof(SmallFolds) <= 4096);
 __global__ void __launch_bounds__(kFusedThreads) fold_small(SmallFolds folds) {
   begin_kernel();
   const PlainFold<float>& fold = folds.of[blockIdx.x];
-  const std::int64_t units = pieces_of(fold.count);
+  const std::int64_t units = units_of(fold.count);
   const bool wants_sum = fold.sums.to != nullptr;
   double* const sums = sums_of_warps() + kWarpsOfBlock;  // the first thread's
   LPMM_ROLLED for (std::int64_t unit = 0; unit < units; ++unit) {
@@ -134,7 +134,7 @@ bool is_plain(const Fold& fold) {
 bool is_small(const Fold& fold) {
   const kernels::Values& gradient = fold.gradient;
   return is_plain(fold) && gradient.type == ValueType::kFp32 && fold.args.stats == nullptr &&
-         gradient.count > 0 && pieces_of(gradient.count) <= kMostUnitsOfSmall;
+         gradient.count > 0 && units_of(gradient.count) <= kMostUnitsOfSmall;
 }
 template <class From>
 PlainFold<From> plain_of(const Fold& fold) {
@@ -146,7 +146,7 @@ PlainFold<From> plain_of(const Fold& fold) {
 // Folds a gradient of type `From`.
 template <class From>
 bool fold_from(const Fold& of, Arrivals& arrivals, Stream stream) {
-  const std::int64_t units = pieces_of(of.gradient.count);
+  const std::int64_t units = units_of(of.gradient.count);
   if (units == 0) return false;
   double* const to = of.square_sum();
   if (is_plain(of)) {
@@ -173,7 +173,7 @@ bool fold(const Fold& of, Arrivals& arrivals, Stream stream) {
 void square_sum(const RoleView& src, std::int64_t first, std::int64_t count, double* sum, Arrivals& arrivals,
                 Stream stream) {
   const SumUnits args = {cuda::make_slot(src, device_table, {}), first, first + count, {}};
-  const std::int64_t units = std::max<std::int64_t>(1, pieces_of(count));
+  const std::int64_t units = std::max<std::int64_t>(1, units_of(count));
   const SumKernel kernel = first % kGroup == 0 ? sum_kernel(src.codec) : nullptr;
   launch_sums(kernel == nullptr ? sum_stored : kernel, kernel == nullptr ? units : blocks_of(units), args,
               sum, arrivals, stream);

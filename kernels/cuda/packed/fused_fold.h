@@ -10,7 +10,7 @@ namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 
 // ---- folds and square sums -------------------------------------------------------------------------------
 inline constexpr int kWarpsOfBlock = kFusedThreads / kWarp;
-static_assert(kFusedThreads == kTreeThreads && kFusedThreads == kPieceGroups * kSumLanes);
+static_assert(kFusedThreads == kTreeThreads && kFusedThreads == kUnitGroups * kSumLanes);
 
 inline constexpr std::int64_t kTableBytes = sizeof(SoftTable);
 // Shared memory of a block: a format's table, then what its warps tell one another.

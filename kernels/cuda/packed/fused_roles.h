@@ -19,10 +19,7 @@ inline constexpr int kPairs = 4;    // of rows, 4 apart: they share words where 
 inline constexpr int kColumns = 4;  // threads of a group, elements of a row
 inline constexpr std::uint32_t kEachByte = 0x01010101U;
 
-// The elements that a warp takes: 8 groups.
-inline constexpr std::int64_t kUnit = kPiece;
-inline constexpr int kUnitGroups = static_cast<int>(kUnit / kGroup);
-static_assert(kUnitGroups * kColumns == kWarp);
+static_assert(kUnitGroups * kColumns == kWarp);  // a warp takes a unit
 
 inline constexpr int kFusedThreads = 128;
 
@@ -267,12 +264,12 @@ struct Encoder<Coding::kLinear, kBits> {
 template <int kBits>
 struct Encoder<Coding::kSquareRoot, kBits> {
   static constexpr int kAt = 0;
-  static constexpr float kUnit = 1.0F / (1 << (2 * kBits));
+  static constexpr float kStepFactor = 1.0F / (1 << (2 * kBits));
   float unit, inverse_root;
   std::uint32_t exponent;
   LPMM_DEVICE Encoder(float step, const Given& given)
-      : unit(step * kUnit),
-        inverse_root(cuda::exact_quotient(1.0F, cuda::exact_root(divisor(step) * kUnit))),
+      : unit(step * kStepFactor),
+        inverse_root(cuda::exact_quotient(1.0F, cuda::exact_root(divisor(step) * kStepFactor))),
         exponent(given.at_2_23) {}
   LPMM_DEVICE std::uint32_t place(float x, std::uint32_t draw) const {
     const float above = cuda::floor_above_2_23(cuda::exact_root(x) * inverse_root);
@@ -291,7 +288,7 @@ struct Encoder<Coding::kSquareRoot, kBits> {
 template <int kBits>
 struct Encoder<Coding::kSquareRoot, kBits, Rounding::kAverage> {
   static constexpr int kAt = 0;
-  static constexpr float kUnit = 1.0F / (1 << (2 * kBits));
+  static constexpr float kStepFactor = 1.0F / (1 << (2 * kBits));
   // A draw comes under the exponent of 2^23.
   static constexpr AverageDraw kDraw = average_draw(kBits);
   static constexpr double kLeast = kDraw.least - 0x1p23 * double{kDraw.scale};
@@ -300,7 +297,7 @@ struct Encoder<Coding::kSquareRoot, kBits, Rounding::kAverage> {
   float inverse_root;
   std::uint32_t exponent;
   LPMM_DEVICE Encoder(float step, const Given& given)
-      : inverse_root(cuda::exact_quotient(1.0F, cuda::exact_root(divisor(step) * kUnit))),
+      : inverse_root(cuda::exact_quotient(1.0F, cuda::exact_root(divisor(step) * kStepFactor))),
         exponent(given.at_2_23) {}
   LPMM_DEVICE std::uint32_t place(float x, std::uint32_t draw) const {
     const float y = cuda::exact_root(x) * inverse_root;

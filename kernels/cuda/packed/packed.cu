@@ -178,12 +178,12 @@ void run_with_next_steps(JobType job, Stream stream) {
 // sums[k] <- the sum of the squares of term k.
 template <class Terms>
 void run_sums(SumsJob<Terms> job, double* sums, Stream stream) {
-  const std::int64_t pieces = units(job), of_pieces = Terms::kCount * pieces;
-  StreamMemory room(8 * (of_pieces + sum_room(pieces)), stream);
+  const std::int64_t unit_count = units(job), of_units = Terms::kCount * unit_count;
+  StreamMemory room(8 * (of_units + sum_room(unit_count)), stream);
   job.sums = static_cast<double*>(room.data());
   run<cuda::kSumPhases>(job, stream);
   for (int k = 0; k < Terms::kCount; ++k) {
-    sum_pieces(job.sums + k * pieces, pieces, job.sums + of_pieces, sums + k, stream);
+    sum_pieces(job.sums + k * unit_count, unit_count, job.sums + of_units, sums + k, stream);
   }
 }
 
@@ -261,26 +261,26 @@ class Completed {
 };
 
 // One block for each sum and each largest.
-__global__ void finish_watch(double* sums, const LargestElement* largest, std::int64_t pieces,
+__global__ void finish_watch(double* sums, const LargestElement* largest, std::int64_t unit_count,
                              WatchStats* stats) {
   begin_kernel();
   const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
   const int which = static_cast<int>(blockIdx.x);
   if (which < kWatched) {
-    double* const of = sums + which * pieces;
-    for (std::int64_t width = 1; width < pieces; width *= 2) {
-      for (std::int64_t i = 2 * width * thread; i + width < pieces; i += 2 * width * threads) {
+    double* const of = sums + which * unit_count;
+    for (std::int64_t width = 1; width < unit_count; width *= 2) {
+      for (std::int64_t i = 2 * width * thread; i + width < unit_count; i += 2 * width * threads) {
         of[i] += of[i + width];
       }
       __syncthreads();
     }
-    if (thread == 0) stats->squares[which] = pieces > 0 ? of[0] : 0.0;
+    if (thread == 0) stats->squares[which] = unit_count > 0 ? of[0] : 0.0;
     return;
   }
   auto* const shared = static_cast<LargestElement*>(dynamic_shared());
-  const LargestElement* const of = largest + (which - kWatched) * pieces;
+  const LargestElement* const of = largest + (which - kWatched) * unit_count;
   shared[thread] = {};
-  for (std::int64_t i = thread; i < pieces; i += threads) shared[thread].raise(of[i].bits, of[i].element);
+  for (std::int64_t i = thread; i < unit_count; i += threads) shared[thread].raise(of[i].bits, of[i].element);
   __syncthreads();
   if (thread != 0) return;
   for (int i = 1; i < threads; ++i) shared[0].raise(shared[i].bits, shared[i].element);
@@ -293,14 +293,14 @@ void look(const TensorUpdate& tensor, const Completed& completed, Stream stream)
   const auto look_with = [&]<class R>(const R& rule) {
     auto job = cuda::make_watch(rule, static_cast<const R*>(completed.get()), tensor.args.roles, tensor.peaks,
                                 device_table);
-    const std::int64_t pieces = units(job);
+    const std::int64_t unit_count = units(job);
     constexpr std::int64_t kBytes = 8 * kWatched + cuda::kLargest * sizeof(LargestElement);
-    StreamMemory room(std::max<std::int64_t>(1, pieces) * kBytes, stream);
+    StreamMemory room(std::max<std::int64_t>(1, unit_count) * kBytes, stream);
     job.sums = static_cast<double*>(room.data());
-    job.largest = reinterpret_cast<LargestElement*>(job.sums + kWatched * pieces);
+    job.largest = reinterpret_cast<LargestElement*>(job.sums + kWatched * unit_count);
     run<cuda::kSumPhases>(job, stream);
     launch(finish_watch, kWatched + cuda::kLargest, kThreads, std::int64_t{kThreads * sizeof(LargestElement)},
-           stream, job.sums, job.largest, pieces, tensor.watched);
+           stream, job.sums, job.largest, unit_count, tensor.watched);
   };
   std::visit(look_with, tensor.rule);
 }

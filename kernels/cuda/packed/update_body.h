@@ -368,7 +368,7 @@ LPMM_HD void run_phase(int phase, const JobType& job, std::int64_t block, int th
 // ---- jobs from the views of kernels/packed.h -------------------------------------------------------------
 // Four elements per thread where the blocks are small; the CPU's tile.
 inline int unit_of(const RoleView& view) {
-  return std::max(static_cast<int>(kPiece), view.codes == nullptr ? 0 : piece_of_blocks(view.codec));
+  return std::max(static_cast<int>(kUnit), view.codes == nullptr ? 0 : piece_of_blocks(view.codec));
 }
 inline int unit_of(const RoleArray<RoleView>& roles) {
   int unit = 0;

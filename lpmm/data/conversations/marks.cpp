@@ -75,7 +75,7 @@ class Prefixes {
   chat::RenderOptions options_;
 };
 
-// Whether a message's own weight says that it is not learnt.
+// Returns true if a message's own weight says that it is not learnt.
 bool is_left_out(const Json& message) {
   for (const char* name : {"weight", "loss_weight"}) {
     const auto at = message.find(name);

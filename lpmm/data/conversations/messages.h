@@ -30,7 +30,7 @@ Json said_before(const Json& row);
 // The columns "instruction" and "input".
 std::string instruction_of(const Json& row);
 
-// Whether a row has such a column, with something else than null.
+// Returns true if a row has such a column, with something else than null.
 bool has_column(const Json& row, const std::string& name);
 // "a, b": the names of the columns, for messages.
 std::string column_names(const Json& row);

@@ -81,7 +81,7 @@ std::int64_t MixtureOrder::count(std::size_t set, std::int64_t places) const {
   if (places == 0) return 0;
   const auto [last, so_far] = at(places - 1);
   if (last == set) return so_far + 1;
-  // Of the sets that are due at the time of the last place, those before it were taken.
+  // Several sets may be due at the time of the last place: those before its set were taken.
   std::int64_t time = std::max<std::int64_t>(0, places - 1 - static_cast<std::int64_t>(shares_.size()));
   while (due(time + 1) < places) ++time;
   return due(set, time + (set < last ? 1 : 0));

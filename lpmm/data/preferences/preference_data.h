@@ -43,7 +43,7 @@ class PreferenceData : public ReferredData {
   std::shared_ptr<const DataSource> with_reference(std::vector<float> numbers) const override;
 
   const PackedParts& parts() const { return *parts_; }
-  // Of memory, with the reference.
+  // The memory that it takes, with the reference.
   std::int64_t bytes() const {
     return parts_->bytes() + reference_size() * static_cast<std::int64_t>(sizeof(float));
   }

@@ -144,7 +144,7 @@ Preference split_texts(const std::string& chosen, const std::string& rejected) {
           plain_text(rejected.substr(0, same), rejected.substr(same), kRejected)};
 }
 
-// Whether a row is of texts alone, which no template joins.
+// Returns true if a row has texts alone, which no template joins.
 bool is_of_texts(const Json& row, const PairColumns& c, bool are_named) {
   if (!row[c.chosen].is_string() || !row[c.rejected].is_string()) return false;
   if (c.prompt.empty()) return true;

@@ -48,7 +48,7 @@ std::vector<ShownPreference> show_preferences(const std::string& path, const Tok
                                               const chat::Template* chat_template,
                                               const ConversationOptions& options, std::int64_t first,
                                               std::int64_t most);
-// Whether the first row of the first file has the columns of a pair of answers.
+// Returns true if the first row of the first file has the columns of a pair of answers.
 bool holds_preferences(const std::string& path);
 
 }  // namespace lpmm

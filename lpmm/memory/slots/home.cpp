@@ -188,7 +188,7 @@ void Home::read_rows(int tensor, std::int64_t width, const std::int32_t* rows, s
   }
 }
 
-// Of each owner's part of a row, the blocks that it touches are read once, and decoded from there.
+// The blocks that an owner's part of a row touches are read once, and decoded from there.
 void Home::read_peer_rows(int table, std::int64_t width, Rows rows, float* out) {
   struct Part {
     std::int32_t row = 0;

@@ -21,7 +21,7 @@ inline constexpr const char* kReferenceFile = "reference.safetensors";
 std::vector<float> ask_reference(const ReferredData& data, Program& program, const ModelMemory& memory,
                                  const Buffers& buffers, int examples, const ProgressCall& progress);
 
-// Of all parameters, decoded.
+// The checksum of all parameters, decoded.
 std::string weights_checksum(const ModelMemory& memory);
 
 // Into that folder, with the checksum of the weights that were asked: the file is whole or not there.

@@ -53,7 +53,7 @@ std::string why_no_state(const TomlTable& table, Role state, const OptimizerConf
   return fmt::format("{} is the spec of a state that {} does not keep; it keeps {}", key, rule, join(kept));
 }
 
-// Whether the recorded configuration has the key of [optimizer], [memory] or an override of that.
+// Returns true if the recorded configuration has the key of [optimizer], [memory] or an override of that.
 bool is_recorded(const TomlTable& recorded, const std::string& key) {
   const std::string last = key.substr(key.rfind('.') + 1);
   const TomlTable memory = recorded.table("memory");

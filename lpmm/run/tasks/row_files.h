@@ -25,7 +25,7 @@ struct RowFiles {
 // As the configuration says, with the tokenizer `own` where it is not null. Throws UsageError for keys that
 // such data does not have.
 RowFiles open_row_files(const RunConfig& config, std::unique_ptr<Tokenizer> own);
-// Of the template, and of the other one for tools; 0: there is none.
+// The checksum of the template and the other one for tools; 0: there is none.
 std::uint32_t template_checksum(const chat::Template* chat_template);
 // The path of files that are there. Throws RunError.
 std::string find_row_files(const std::string& path);

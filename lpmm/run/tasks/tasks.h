@@ -7,7 +7,7 @@ namespace lpmm {
 
 extern const TaskRow kImageTask, kTextTask, kSentenceTask, kPairTask;
 
-// Of data.set = "conversations" and "preferences", which models of texts read too.
+// For data.set = "conversations" and "preferences", which models of texts read too.
 std::shared_ptr<Task> make_conversation_task();
 std::shared_ptr<Task> make_preference_task();
 

@@ -71,7 +71,7 @@ std::int64_t global_every(const PublishedConfig& config, std::int64_t layers) {
       config.path(), kLayerTypes, kinds.dump()));
 }
 
-// Of layers of a kind: since transformers 5 in rope_parameters, before under a key of its own.
+// The base of rotation of layers of a kind: since transformers 5 in rope_parameters, before under an own key.
 double theta_of(const PublishedConfig& config, const char* kind, std::string_view older) {
   const double theta = config.positive(older, 1);
   if (!config.has(kParameters)) return theta;
@@ -83,7 +83,7 @@ double theta_of(const PublishedConfig& config, const char* kind, std::string_vie
   return rope.positive("rope_theta", theta);
 }
 
-// Whether the head tells something of every word: its tensors do not say it.
+// Returns true if the head tells something of every word: its tensors do not say it.
 bool tells_of_words(const PublishedConfig& config) {
   const Json said = config.has("architectures") ? config.json()["architectures"] : Json();
   return said.is_array() && !said.empty() && said[0].is_string() &&

@@ -79,7 +79,7 @@ TEST(Packing, ASequenceHasTokensLabelsAndStartsAndEndsWithNothing) {
 }
 
 TEST(Packing, LongDocumentsAreCutLeftOutOrSplit) {
-  // Of the second nothing is learnt before its last tokens; the third has no label at all.
+  // In the second nothing is learnt before its last tokens; the third has no label at all.
   const std::vector<Document> documents{document(1, 12), document(2, 9, 8), document(3, 1)};
   const auto labels_of = [](const PackedDocuments& packed) {
     Batch batch;

@@ -82,7 +82,7 @@ TEST_F(PreferencesTest, TextsNeedNoTemplate) {
   EXPECT_NE(said([&] { plain(kMessages); }).find("data.template = \"chatml\""), std::string::npos);
 }
 
-// Of several turns those behind the shared prompt are learnt, of both sides.
+// The turns behind the shared prompt are learnt, on both sides.
 TEST_F(PreferencesTest, AnswersOfThePromptAreNotLearnt) {
   EXPECT_EQ(
       learnt_text(

@@ -382,7 +382,7 @@ class Misnamed final : public CpuDevice {
   DeviceMemory other_;
 };
 
-// Of two, the first one does not reach the other's memory, which reaches its own.
+// The first of two does not reach the other's memory, which reaches its own.
 class OnceBlind final : public kernels::EmulatedCuda {
  public:
   OnceBlind() : EmulatedCuda(1), blind_(made_++ % 2 == 0) {}

@@ -119,8 +119,7 @@ class CountingProducts final : public CpuDevice {
   int products = 0;
 };
 
-// Of many experts a batch of two tokens chooses few: no product is made for the others, and their gradient
-// is 0.
+// A batch of two tokens chooses few of many experts: no product is made for the others, whose gradient is 0.
 TEST(ExpertsProgram, ExpertsThatNothingChoosesCostNothing) {
   const MixtureShape shape{.experts = 32, .chosen = 2, .layers = 1, .balance = 0};
   const auto count = [&](int different) {

@@ -2,14 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <bit>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
 #include "lpmm/base/error.h"
 #include "lpmm/data/tokenizers/sentence_piece/charsmap.h"
 #include "lpmm/data/tokenizers/sentence_piece/message.h"
-#include "lpmm/data/utf8.h"
 #include "lpmm/files/files.h"
 
 namespace lpmm {
@@ -30,23 +28,8 @@ std::string base64(std::string_view bytes) {
   return out;
 }
 
-json read_pieces(std::string_view model, const std::string& path) {
-  constexpr std::uint32_t kPieces = 1, kText = 1, kScore = 2;
-  std::vector<std::string_view> pieces;
-  bool good = find_fields(model, kPieces, FieldKind::kBytes, pieces);
-  json read = json::array();
-  for (const std::string_view piece : pieces) {
-    std::vector<std::string_view> texts, scores;
-    good = good && find_fields(piece, kText, FieldKind::kBytes, texts) &&
-           find_fields(piece, kScore, FieldKind::kFourBytes, scores);
-    if (!good || texts.size() != 1 || scores.size() > 1 || first_bad_byte(texts[0]) != std::string::npos) {
-      throw RunError(fmt::format("{}: piece {} of the SentencePiece model is damaged", path, read.size()));
-    }
-    const float score = scores.empty() ? 0 : std::bit_cast<float>(uint32_at(scores[0], 0));
-    read.push_back(json::array({std::string(texts[0]), score}));
-  }
-  if (!good) throw RunError(fmt::format("{}: is no SentencePiece model", path));
-  return read;
+json entry_of(const Piece& piece) {
+  return json::array({std::string(piece.text), piece.score});
 }
 
 json special_token(const char* text, std::size_t id) {
@@ -66,7 +49,7 @@ json fairseq_document(const std::string& path, bool is_camembert) {
   constexpr std::uint32_t kNormalizer = 3, kCharsmap = 2;
   const std::string model = read_text(path, kMost);
   check_charsmaps(path, model);
-  const json pieces = read_pieces(model, path);
+  const std::vector<Piece> pieces = read_pieces(model, path);
   if (pieces.size() <= kControls) throw RunError(fmt::format("{}: has no pieces", path));
   // CamemBERT has the controls of both, of which those of the model count.
   const std::vector<const char*> controls =
@@ -78,9 +61,9 @@ json fairseq_document(const std::string& path, bool is_camembert) {
   if (is_camembert) {
     constexpr double kNever = -100;
     vocabulary.back()[1] = kNever;
-    for (std::size_t i = 1; i < kControls; ++i) vocabulary.push_back(pieces[i]);
+    for (std::size_t i = 1; i < kControls; ++i) vocabulary.push_back(entry_of(pieces[i]));
   }
-  for (std::size_t i = kControls; i < pieces.size(); ++i) vocabulary.push_back(pieces[i]);
+  for (std::size_t i = kControls; i < pieces.size(); ++i) vocabulary.push_back(entry_of(pieces[i]));
   vocabulary.push_back(json::array({"<mask>", 0.0}));
   const json added = {special_token("<s>", first), special_token("<pad>", 1), special_token("</s>", last),
                       special_token("<unk>", 3), special_token("<mask>", vocabulary.size() - 1)};

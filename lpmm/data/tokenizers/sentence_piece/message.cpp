@@ -1,6 +1,12 @@
 #include "lpmm/data/tokenizers/sentence_piece/message.h"
 
+#include <fmt/format.h>
+
+#include <bit>
 #include <optional>
+
+#include "lpmm/base/error.h"
+#include "lpmm/data/utf8.h"
 
 namespace lpmm {
 namespace {
@@ -73,6 +79,25 @@ std::uint32_t uint32_at(std::string_view bytes, std::size_t at) {
   std::uint32_t value = 0;
   for (unsigned i = 0; i < 4; ++i) value |= std::uint32_t{static_cast<unsigned char>(bytes[at + i])} << 8 * i;
   return value;
+}
+
+std::vector<Piece> read_pieces(std::string_view model, const std::string& path) {
+  constexpr std::uint32_t kPieces = 1, kText = 1, kScore = 2, kType = 3;
+  std::vector<std::string_view> messages;
+  const bool is_model = find_fields(model, kPieces, FieldKind::kBytes, messages);
+  std::vector<Piece> pieces;
+  for (const std::string_view message : messages) {
+    std::vector<std::string_view> texts, scores;
+    const bool good = find_fields(message, kText, FieldKind::kBytes, texts) &&
+                      find_fields(message, kScore, FieldKind::kFourBytes, scores);
+    if (!good || texts.size() != 1 || scores.size() > 1 || first_bad_byte(texts[0]) != std::string::npos) {
+      throw RunError(fmt::format("{}: piece {} of the SentencePiece model is damaged", path, pieces.size()));
+    }
+    pieces.push_back({texts[0], scores.empty() ? 0 : std::bit_cast<float>(uint32_at(scores[0], 0)),
+                      find_number(message, kType).value_or(Piece::kNormal)});
+  }
+  if (!is_model) throw RunError(fmt::format("{}: is no SentencePiece model", path));
+  return pieces;
 }
 
 }  // namespace lpmm

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -18,5 +19,14 @@ bool find_fields(std::string_view message, std::uint32_t number, FieldKind kind,
 std::optional<std::uint64_t> find_number(std::string_view message, std::uint32_t number);
 // The first four of `bytes` from `at` on, the lowest first.
 std::uint32_t uint32_at(std::string_view bytes, std::size_t at);
+
+struct Piece {
+  static constexpr std::uint64_t kNormal = 1, kUnknown = 2, kControl = 3;  // types
+  std::string_view text;                                                   // within the model
+  float score = 0;
+  std::uint64_t type = kNormal;
+};
+// The pieces of a model, in the order of their ids. Throws RunError, with `path`, where one is damaged.
+std::vector<Piece> read_pieces(std::string_view model, const std::string& path);
 
 }  // namespace lpmm

@@ -28,18 +28,14 @@ std::vector<std::string> all_tokens(const Tokenizer& inner, const std::vector<Ad
 // The ids of a model's pieces. Appends its controls, and what it takes for unknown.
 TokenIds read_ids(const std::string& path, std::vector<AddedToken>& controls) {
   constexpr std::uint64_t kMost = 64 << 20;
-  constexpr std::uint32_t kPieces = 1, kText = 1, kType = 3, kUnknown = 2, kControl = 3;
   const std::string model = read_text(path, kMost);
-  std::vector<std::string_view> pieces;
-  find_fields(model, kPieces, FieldKind::kBytes, pieces);
   TokenIds ids;
   std::int32_t id = 0;
-  for (const std::string_view piece : pieces) {
-    std::vector<std::string_view> texts;
-    find_fields(piece, kText, FieldKind::kBytes, texts);
-    const std::string text(texts.empty() ? "" : texts.back());
-    const auto type = find_number(piece, kType);
-    if (type == kUnknown || type == kControl) controls.push_back({.id = id, .text = text, .special = true});
+  for (const Piece& piece : read_pieces(model, path)) {
+    const std::string text(piece.text);
+    if (piece.type == Piece::kUnknown || piece.type == Piece::kControl) {
+      controls.push_back({.id = id, .text = text, .special = true});
+    }
     ids.emplace(text, id++);
   }
   return ids;

@@ -26,7 +26,7 @@ class StreamProgramTest : public ProgramTest {
     }
     return path(name);
   }
-  // Of a whole process that reads and trains, in bytes.
+  // The peak of a whole process that reads and trains, in bytes.
   double peak(const std::string& set, const std::string& data, bool streams) const {
     const std::string config = write(
         "stream.toml",
