@@ -11,6 +11,7 @@
 #include <cstring>
 #include <new>
 #include <numbers>
+#include <numeric>
 
 #include <jpeglib.h>
 
@@ -242,7 +243,7 @@ double over_angle(double x) {
   return x == 0 ? 1 : std::sin(std::numbers::pi * x) / (std::numbers::pi * x);
 }
 double hamming(double x) {
-  return std::abs(x) < 1 ? over_angle(x) * (0.54 + 0.46 * std::cos(std::numbers::pi * x)) : 0;
+  return std::abs(x) < 1 ? over_angle(x) * (0.54F + 0.46F * std::cos(std::numbers::pi * x)) : 0;
 }
 double lanczos(double x) {
   return x >= -3 && x < 3 ? over_angle(x) * over_angle(x / 3) : 0;
@@ -264,35 +265,46 @@ Filter filter_of(Interpolation interpolation) {
   return {0.5, [](double x) { return x > -0.5 && x <= 0.5 ? 1.0 : 0.0; }};
 }
 
-// The source places that one place of the result is made of: the first of them, and weights that add up to 1.
-// shares_of() returns one for each of `out` places from `first` on, of `scaled` in all.
+// The source places that one place of the result is made of: the first of them, and weights that add up to 1,
+// in units of 2^-22. shares_of() returns one for each of `out` places from `first` on, of `scaled` in all.
+constexpr int kWeightBits = 22;
 struct SourceShare {
   std::ptrdiff_t first;
-  std::vector<double> weights;
+  std::vector<std::int32_t> weights;
 };
 std::vector<SourceShare> shares_of(int size, int scaled, int first, int out, Interpolation interpolation) {
   const Filter filter = filter_of(interpolation);
   const double ratio = static_cast<double>(size) / scaled, unit = std::max(ratio, 1.0),
                reach = filter.reach * unit;
   std::vector<SourceShare> all;
+  std::vector<double> weights;
   for (int i = first; i < first + out; ++i) {
     const double middle = (i + 0.5) * ratio;
     if (interpolation == Interpolation::kNearest) {
-      all.push_back({static_cast<std::ptrdiff_t>(middle), {1}});
+      all.push_back({static_cast<std::ptrdiff_t>(middle), {1 << kWeightBits}});
       continue;
     }
-    const auto low = static_cast<int>(std::max(0.0, std::floor(middle - reach)));
-    const auto high = static_cast<int>(std::min<double>(size, std::ceil(middle + reach)));
-    SourceShare share{low, {}};
-    double sum = 0;
-    for (int at = low; at < high; ++at) {
-      share.weights.push_back(filter.weight((at + 0.5 - middle) / unit));
-      sum += share.weights.back();
-    }
-    for (double& w : share.weights) w /= sum;
-    all.push_back(std::move(share));
+    const int low = std::max(0, static_cast<int>(middle - reach + 0.5));
+    const int high = std::min(size, static_cast<int>(middle + reach + 0.5));
+    weights.clear();
+    for (int at = low; at < high; ++at) weights.push_back(filter.weight((at - middle + 0.5) * (1 / unit)));
+    const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+    SourceShare& share = all.emplace_back();
+    share.first = low;
+    for (const double w : weights)
+      share.weights.push_back(static_cast<std::int32_t>(std::lround(w / sum * (1 << kWeightBits))));
   }
   return all;
+}
+
+// The values at `from`, `apart` bytes from one another, with these weights.
+std::uint8_t mixed(const SourceShare& share, const std::uint8_t* from, std::ptrdiff_t apart) {
+  std::int64_t sum = 1 << (kWeightBits - 1);
+  for (const std::int32_t weight : share.weights) {
+    sum += std::int64_t{weight} * *from;
+    from += apart;
+  }
+  return static_cast<std::uint8_t>(std::clamp<std::int64_t>(sum >> kWeightBits, 0, 255));
 }
 
 int scaled_side(int size, int shorter, const PictureFrame& frame) {
@@ -339,32 +351,18 @@ std::vector<std::uint8_t> scaled_square(const DecodedPicture& p, const PictureFr
     return shares_of(size, scaled, static_cast<int>(first), side, frame.interpolation);
   };
   const std::vector<SourceShare> across = shares(p.width), down = shares(p.height);
-  const std::ptrdiff_t first = down.front().first;
+  const std::ptrdiff_t first = down.front().first, line = std::ptrdiff_t{3} * side;
   const std::ptrdiff_t lines = down.back().first + std::ssize(down.back().weights) - first;
-  std::vector<double> narrow(static_cast<std::size_t>(lines * side * 3));
-  for (std::ptrdiff_t y = 0, to = 0; y < lines; ++y) {
-    const std::uint8_t* row = p.pixels.data() + (first + y) * p.width * 3;
+  std::vector<std::uint8_t> narrow, out;
+  for (std::ptrdiff_t y = first; y < first + lines; ++y) {
     for (const SourceShare& share : across) {
-      for (int c = 0; c < 3; ++c, ++to) {
-        const std::uint8_t* from = row + 3 * share.first + c;
-        for (std::size_t i = 0; i < share.weights.size(); ++i) {
-          narrow[static_cast<std::size_t>(to)] += share.weights[i] * from[3 * i];
-        }
-        // Weights of some filters are below 0 too.
-        narrow[static_cast<std::size_t>(to)] = std::clamp(narrow[static_cast<std::size_t>(to)], 0.0, 255.0);
-      }
+      for (int c = 0; c < 3; ++c)
+        narrow.push_back(mixed(share, p.pixels.data() + 3 * (y * p.width + share.first) + c, 3));
     }
   }
-  std::vector<std::uint8_t> out;
   for (const SourceShare& share : down) {
-    for (std::ptrdiff_t i = 0; i < std::ptrdiff_t{3} * side; ++i) {
-      double sum = 0;
-      for (std::ptrdiff_t k = 0; k < std::ssize(share.weights); ++k) {
-        sum += share.weights[static_cast<std::size_t>(k)] *
-               narrow[static_cast<std::size_t>((share.first - first + k) * side * 3 + i)];
-      }
-      out.push_back(static_cast<std::uint8_t>(std::clamp(std::lround(sum), 0L, 255L)));
-    }
+    for (std::ptrdiff_t i = 0; i < line; ++i)
+      out.push_back(mixed(share, narrow.data() + (share.first - first) * line + i, line));
   }
   return out;
 }

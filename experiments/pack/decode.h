@@ -28,7 +28,7 @@ DecodedPicture turned(DecodedPicture picture, int orientation);
 
 // The middle side x side pixels of the picture whose shorter side, or both, was scaled to `scale_to`, at
 // least `side`. Every pixel is the mean of what it covers, weighted by the filter of the interpolation (for
-// bicubic Keys' of a = -1/2); within one of Pillow's.
+// bicubic Keys' of a = -1/2), first along lines, then across them, in 8 bits in between: as Pillow's.
 std::vector<std::uint8_t> scaled_square(const DecodedPicture& picture, const PictureFrame& frame);
 
 }  // namespace lpmm

@@ -44,9 +44,7 @@ std::string digest_of(const PackOptions& options, const PictureList& list) {
   std::string text =
       fmt::format("{} {} {} {} {} {}\n", f.side, f.scale_to, f.as_stored, static_cast<int>(f.interpolation),
                   options.source.validation_share, options.source.seed);
-  // Files that were packed before there was a choice keep their names.
-  if (f.edges != Edges::kRounded || f.squashes)
-    text += fmt::format("{} {}\n", static_cast<int>(f.edges), f.squashes);
+  text += fmt::format("{} {} to Pillow's pixels\n", static_cast<int>(f.edges), f.squashes);
   std::error_code error;
   const auto add = [&](const fs::path& path) {
     const auto time = fs::last_write_time(path, error).time_since_epoch().count();
