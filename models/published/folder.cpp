@@ -89,6 +89,29 @@ void name_unused_keys(const Publisher& publisher, std::string_view type, const J
   }
 }
 
+// The same of a file beside config.json that its row names keys of.
+void name_unused_keys(const Publisher& publisher, const fs::path& folder, const std::string& name,
+                      std::vector<std::string>& names) {
+  const FileRow* row = find_file(publisher, name);
+  if (row == nullptr || row->keys.empty()) return;
+  const Json json = read_json((folder / name).string(), kLongest);
+  const auto add = [&](const Json& object) {
+    for (const auto& [key, value] : object.items()) {
+      // Here the end is cut off, and special tokens in a text are always found.
+      const bool is_otherwise =
+          (key == "truncation_side" && value == "left") || (key == "split_special_tokens" && value == true);
+      const std::string what = fmt::format("{}: {}", name, key);
+      if ((is_otherwise || !is_among(key, row->keys)) && std::ranges::find(names, what) == names.end())
+        names.push_back(what);
+    }
+  };
+  if (json.is_object()) add(json);
+  if (!json.is_array()) return;
+  for (const Json& one : json) {
+    if (one.is_object()) add(one);
+  }
+}
+
 void copy_kept(const fs::path& from, const fs::path& to) {
   const std::string text = read_text(from.string(), kLongest);
   make_folder(to.parent_path().string());
@@ -267,10 +290,8 @@ std::string unused_beside(const std::string& path, const Published& published) {
     if (row == nullptr ? is_whole : row->use == Use::kUnused || (is_single && is_shard))
       names.push_back(name);
   }
-  const fs::path settings = fs::path(published_folder(path)) / "tokenizer_config.json";
-  if (fs::exists(settings, error) &&
-      PublishedConfig(settings.string()).text("truncation_side") == "left")  // here the end is cut off
-    names.emplace_back("tokenizer_config.json: truncation_side");
+  for (const std::string& name : files_in(published_folder(path), publisher))
+    name_unused_keys(publisher, fs::path(published_folder(path)), name, names);
   if (PublishedConfig::is_beside(path)) {
     const Json config = PublishedConfig(kConfig, read_json(PublishedConfig::beside(path), kLongest)).json();
     name_unused_keys(publisher, type_of(config, published.kinds), config, "", names);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lpmm/base/text.h"
+#include "models/published/file_rows.h"
 
 namespace lpmm {
 namespace {
@@ -12,48 +13,6 @@ constexpr std::string_view kLlamas =
                            kExpertsType = "qwen3_moe", kBerts = "bert roberta xlm-roberta camembert mpnet",
                            kEncoders = "bert roberta xlm-roberta camembert mpnet distilbert",
                            kModern = "modernbert", kMarianType = "marian";
-
-constexpr FileRow kHuggingFaceFiles[] = {
-    {"config.json", Use::kWritten, "sizes and settings of the model"},
-    {"model.safetensors", Use::kWritten, "weights"},
-    {"model-*.safetensors", Use::kWritten, "a shard of the weights"},
-    {"model.safetensors.index.json", Use::kWritten, "which shard has which tensor"},
-    {"model.gguf", Use::kWritten, "weights of a GGUF, while it is imported"},
-    {"lpmm_tokenizer.json", Use::kWritten, "lpmm's description of the tokenizer", Beside::kTokenizer},
-    {"generation_config.json", Use::kRead, "tokens that begin and end a text, settings of sampling"},
-    {"tokenizer.json", Use::kRead, "the whole tokenizer", Beside::kTokenizer},
-    {"vocab.txt", Use::kRead, "WordPiece tokens", Beside::kTokenizer},
-    {"vocab.json", Use::kRead, "tokens and their ids", Beside::kTokenizer},
-    {"merges.txt", Use::kRead, "merges of BPE", Beside::kTokenizer},
-    {"encoder.json", Use::kRead, "OpenAI's name of vocab.json", Beside::kTokenizer},
-    {"vocab.bpe", Use::kRead, "OpenAI's name of merges.txt", Beside::kTokenizer},
-    {"sentencepiece.bpe.model", Use::kRead, "a SentencePiece model that fairseq numbers", Beside::kTokenizer},
-    {"tokenizer.model", Use::kRead, "a SentencePiece model", Beside::kTokenizer},
-    {"source.spm", Use::kRead, "SentencePiece model of the source", Beside::kTokenizer},
-    {"target.spm", Use::kRead, "SentencePiece model of the target", Beside::kTokenizer},
-    {"tokenizer_config.json", Use::kRead, "letter case, special and added tokens", Beside::kTokenizer},
-    {"special_tokens_map.json", Use::kRead, "names of special tokens", Beside::kTokenizer},
-    {"added_tokens.json", Use::kRead, "tokens added beside the vocabulary", Beside::kTokenizer},
-    {"chat_template.jinja", Use::kKept, "how a dialogue becomes a text", Beside::kTokenizer},
-    {"chat_template.json", Use::kKept, "how a dialogue becomes a text", Beside::kTokenizer},
-    {"additional_chat_templates/*.jinja", Use::kKept, "more of these", Beside::kTokenizer},
-    {"modules.json", Use::kRead, "what makes the vector of a sentence", Beside::kSentences},
-    {"*_Pooling/config.json", Use::kRead, "which positions: a mean of all, the first or the last",
-     Beside::kSentences},
-    {"*_Normalize/config.json", Use::kKept, "vectors of length 1", Beside::kSentences},
-    {"sentence_bert_config.json", Use::kRead, "the longest sentence", Beside::kSentences},
-    {"config_sentence_transformers.json", Use::kRead, "prompt, width of vectors", Beside::kSentences},
-    {"LICENSE*", Use::kKept, "the licence"},
-    {"NOTICE*", Use::kKept, "what the licence asks for"},
-    {"USE_POLICY.md", Use::kKept, "what the licence asks for"},
-    {"README.md", Use::kUnused, "the card of the model as it was published"},
-    {".gitattributes", Use::kUnused, "how git stored it"},
-    {"pytorch_model*.bin", Use::kUnused, "the weights as a pickle"},
-    {"pytorch_model.bin.index.json", Use::kUnused, "the weights as pickles"},
-    {"tf_model.h5", Use::kUnused, "the weights for TensorFlow"},
-    {"flax_model.msgpack", Use::kUnused, "the weights for Flax"},
-    {"training_args.bin", Use::kUnused, "how it was trained, as a pickle"},
-};
 
 constexpr KeyRow kHuggingFaceKeys[] = {
     {"model_type", "", Use::kWritten, "which kind of model"},
@@ -300,19 +259,6 @@ constexpr KeyRow kHuggingFaceKeys[] = {
     {"quantization_config", kMarianType, Use::kRead, "must be absent"},
 };
 
-constexpr FileRow kImageFiles[] = {
-    {"config.json", Use::kWritten, "sizes and settings of the model"},
-    {"model.safetensors", Use::kWritten, "weights"},
-    {"model-*.safetensors", Use::kWritten, "a shard of the weights"},
-    {"model.safetensors.index.json", Use::kWritten, "which shard has which tensor"},
-    {"preprocessor_config.json", Use::kRead,
-     "mean and deviation of the channels of pictures, size, crop, interpolation"},
-    {"LICENSE*", Use::kKept, "the licence"},
-    {"README.md", Use::kUnused, "the card of the model as it was published"},
-    {".gitattributes", Use::kUnused, "how git stored it"},
-    {"pytorch_model*.bin", Use::kUnused, "the weights as a pickle"},
-};
-
 constexpr KeyRow kImageKeys[] = {
     {"architecture", "", Use::kKept, "what timm makes of it"},
     {"num_classes", "", Use::kWritten, "how many classes"},
@@ -403,7 +349,8 @@ constexpr Publisher kPublishers[] = {
 bool is_among(std::string_view type, std::string_view types) {
   for (std::size_t at = 0; at < types.size();) {
     const std::size_t end = std::min(types.find(' ', at), types.size());
-    if (types.substr(at, end - at) == type) return true;
+    const std::string_view one = types.substr(at, end - at);
+    if (one == type || (one.find('*') != std::string_view::npos && matches_pattern(one, type))) return true;
     at = end + 1;
   }
   return false;

@@ -26,6 +26,9 @@ struct FileRow {
   Use use;
   std::string_view means;
   Beside with = Beside::kModel;
+  // The keys of its object, or of those in its list, that are read or change nothing here; * stands for any
+  // text. Others are named as not used; empty: none is.
+  std::string_view keys = {};
 };
 
 struct KeyRow {
@@ -49,7 +52,8 @@ const Publisher& publisher_of(std::string_view name);
 // The row of a file, or of a key in the config.json of such a model; null: there is none, as for folders.
 const FileRow* find_file(const Publisher& publisher, std::string_view name);
 const KeyRow* find_key(const Publisher& publisher, std::string_view type, std::string_view key);
-// Returns true if a type is one of several, which are separated by spaces.
+// Returns true if a type is one of several, which are separated by spaces; a key of several, where * stands
+// for any text.
 bool is_among(std::string_view type, std::string_view types);
 // Returns true if the row applies to models of that type.
 bool is_of(const KeyRow& row, std::string_view type);

@@ -146,6 +146,42 @@ TEST_F(KeptKeys, OldShardsAreNamed) {
   }
 }
 
+TEST_F(KeptKeys, UnknownKeysOfOtherFilesAreNamed) {
+  const auto expect_named = [&](const std::vector<std::string>& files) {
+    std::string all;
+    for (const std::string& file : files) {
+      json said = fs::exists(path("pub/" + file)) ? json::parse(read_file(path("pub/" + file))) : json();
+      (said.is_array() ? said[0] : said)["key_of_nobody"] = 1;
+      write("pub/" + file, said.dump());
+      all += (all.empty() ? "" : ", ") + file + ": key_of_nobody";
+    }
+    const std::string said = imported("run" + files[0].substr(0, 3));
+    EXPECT_NE(said.find("not used: " + all + "\n"), std::string::npos) << said;
+  };
+  published("bert_tiny", json::object(), {"classifier."});
+  fs::create_directories(path("pub/1_Pooling"));
+  write("pub/1_Pooling/config.json", R"({"word_embedding_dimension": 24, "pooling_mode": "mean"})");
+  write("pub/modules.json",
+        R"([{"path": "", "type": "sentence_transformers.models.Transformer"},
+            {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}])");
+  expect_named({"1_Pooling/config.json", "config_sentence_transformers.json", "generation_config.json",
+                "modules.json", "sentence_bert_config.json", "special_tokens_map.json",
+                "tokenizer_config.json"});
+  fs::remove_all(path("pub"));
+  published("vit_transformers_tiny");
+  expect_named({"preprocessor_config.json"});
+  // Those that are done otherwise here.
+  fs::remove_all(path("pub"));
+  published("llama_tiny");
+  write("pub/generation_config.json", R"({"temperature": 0.6, "do_sample": true})");
+  write("pub/tokenizer_config.json", R"({"split_special_tokens": true})");
+  const std::string said = imported();
+  EXPECT_NE(said.find("not used: generation_config.json: temperature, tokenizer_config.json: "
+                      "split_special_tokens\n"),
+            std::string::npos)
+      << said;
+}
+
 TEST_F(KeptKeys, VectorsAreThoseOfTheirLibrary) {
   published("bert_tiny", json::object(), {"classifier."});
   fs::create_directories(path("pub/1_Pooling"));
