@@ -183,6 +183,29 @@ def modernbert(folder):
     return written(folder, tokenizer, "PreTrainedTokenizerFast", {**settings, "model_input_names": ["input_ids", "attention_mask"]})
 
 
+def unigram(folder, is_camembert=False):
+    """As XLM-RoBERTa's and CamemBERT's: pieces of a unigram model behind a charsmap, by the numbers of fairseq."""
+    charsmap = json.loads((GOLDEN / "unigram_encodings.json").read_text())["cases"][0]["file"]["normalizer"]
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
+    tokenizer.decoder = decoders.Metaspace()
+    tokenizer.train_from_iterator(LINES, trainers.UnigramTrainer(vocab_size=300, unk_token="<unk>", special_tokens=["<unk>"], show_progress=False))
+    document = json.loads(tokenizer.to_str())
+    names = ["<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED", "<s>", "</s>"] if is_camembert else ["<s>", "<pad>", "</s>", "<unk>"]
+    vocabulary = [[name, 0.0] for name in names] + document["model"]["vocab"][1:] + [["<mask>", 0.0]]
+    document |= {"normalizer": charsmap, "model": {"type": "Unigram", "unk_id": 3, "vocab": vocabulary, "byte_fallback": False}, "added_tokens": []}
+    tokenizer = Tokenizer.from_str(json.dumps(document))
+    tokenizer.add_special_tokens([AddedToken(n, normalized=False, lstrip=n == "<mask>") for n in ("<s>", "<pad>", "</s>", "<unk>", "<mask>")])
+    ends = [(n, tokenizer.token_to_id(n)) for n in ("<s>", "</s>")]
+    tokenizer.post_processor = processors.TemplateProcessing("<s> $A </s>", "<s> $A </s> </s> $B </s>", ends)
+    settings = {"bos_token": "<s>", "cls_token": "<s>", "eos_token": "</s>", "sep_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>", "mask_token": "<mask>"}
+    return written(folder, tokenizer, "PreTrainedTokenizerFast", settings)
+
+
+def camembert(folder):
+    return unigram(folder, True)
+
+
 def marian(folder):
     for name in ("source.spm", "target.spm", "vocab.json", "tokenizer_config.json"):
         shutil.copy(GOLDEN / "marian_text" / name, folder / name)
