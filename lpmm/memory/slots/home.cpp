@@ -1,6 +1,7 @@
 #include "lpmm/memory/slots/home.h"
 
 #include <algorithm>
+#include <exception>
 #include <system_error>
 #include <utility>
 
@@ -28,6 +29,10 @@ Home::Home(const MemoryState& memory, const Shares& shares, Buckets buckets)
 
 Home::~Home() {
   ranks_.before_swaps(nullptr);
+  try {
+    if (std::uncaught_exceptions() == 0) settle();
+  } catch (const std::exception&) {  // another rank has ended
+  }
   if (coming_.valid()) coming_.wait();
 }
 

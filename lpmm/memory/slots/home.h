@@ -25,6 +25,7 @@ struct MemoryState;
 class Home {
  public:
   Home(const MemoryState& memory, const Shares& shares, Buckets buckets);
+  // If no exception is under way, lets others read until they are through too.
   ~Home();
   Home(const Home&) = delete;
   Home& operator=(const Home&) = delete;

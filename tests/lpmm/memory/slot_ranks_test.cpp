@@ -145,7 +145,6 @@ void train(const SlotCase& c, Device& device, Ranks& ranks, Told& told) {
   if (!memory.sharding().divides_parameters()) (void)ranks.any(false);  // parameters have come
   told.sent = ranks.sent_bytes() - sent;
   read_twice(memory, told);
-  (void)ranks.any(false);  // all have read
   told.stats = memory.take_stats();
   told.watched.assign(memory.watched().begin(), memory.watched().end());
   told.ledger = memory.ledger();
@@ -346,6 +345,30 @@ TEST(SlotRanks, MemoryStaysWhileAnotherRankMayReadIt) {
   hold(*ranks[0]);
   first_has_none = true;
   second.join();
+}
+
+// The second one reads parameters in shares, of which the first one has read none since the last step.
+TEST(SlotRanks, ARankThatIsThroughLetsTheOthersRead) {
+  const SlotCase c = {.microbatches = 2, .slots = 2, .stage = 3};
+  const auto train = [&](Ranks& own) {
+    CpuDevice device(1);
+    ModelMemory memory(c.tensors(), c.policy(), c.optimizer(), 7, c.microbatches, device, c.slots, own,
+                       c.stage);
+    for (int i = 0; i < memory.tensors(); ++i) memory.initialize(i, 0, initial_of(i));
+    (void)memory.begin_step().commit();
+    std::vector<Floats> read;
+    for (int i = 0; i < memory.tensors() && (own.size() == 1 || !own.is_first()); ++i)
+      read.push_back(read_all(memory, i));
+    return read;
+  };
+  const std::vector<Floats> wanted = train(alone());
+  for (const bool reads : {true, false}) {
+    const auto ranks = linked_ranks(2, 20);
+    for (const auto& rank : ranks) rank->let_read(reads);
+    std::thread second([&] { EXPECT_TRUE(train(*ranks[1]) == wanted); });
+    train(*ranks[0]);
+    second.join();
+  }
 }
 
 // An initial value changes what another rank reads as its step ends, if that is slower.
