@@ -37,8 +37,8 @@ struct Sanitizer {
   void arrived(const void** from, std::size_t* size);
 
  private:
-  void* state_ = nullptr;  // the fiber, or what its stack keeps elsewhere
-  bool is_thread_;
+  [[maybe_unused]] void* state_ = nullptr;  // the fiber, or what its stack keeps elsewhere
+  [[maybe_unused]] bool is_thread_;
 };
 
 // The point at which a stack continues.

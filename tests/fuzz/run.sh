@@ -119,6 +119,15 @@ END
       done
       printf 'instruction,output\n"a ""b""\nc",d\n' >"$2/csv"
       ;;
+    tables)
+      local i=0 row
+      for row in '0a,b,c\n"x ""y""\nz",p,1\nu,q,2\nv,p,3\n' '1a\tb\nx y\tp;q\nz\tq\n' '4text;label\nx;0.5\ny;1\nz' \
+        '0{"sentence":"a b","label":["p","q"]}\n{"sentence":"c","label":[]}\n' '2{"tokens":["a","b"],"ner_tags":["O","B-X"]}\n' \
+        '4[{"sentence1":"a","sentence2":"b","score":1.5},{"sentence1":"c","sentence2":null,"score":2}]' \
+        '0a B-X\nb O\n\n-DOCSTART- O\n\nc\tI-X\n'; do
+        printf "$row" >"$2/$((i++))"
+      done
+      ;;
     request)
       printf '0{"model":"tiny","prompt":["a",[97,98]],"max_tokens":3,"logprobs":2,"echo":true,"stop":["b"],"stream":false}' >"$2/text"
       printf '1{"messages":[{"role":"system","content":"a"},{"role":"user","content":[{"type":"text","text":"b"}]}],%s}' \

@@ -189,11 +189,15 @@ SentBytes sent_bytes(std::span<const TensorInfo> tensors, const Policy& policy,
   return sent;
 }
 
+std::int64_t sum_bytes(const Shares& shares, int slots) {
+  const auto terms = static_cast<int>(std::bit_width(static_cast<unsigned>(slots - 1)));
+  return 4 * (shares.room() + terms * kQuantum);
+}
+
 std::int64_t slot_workspace_bytes(std::span<const TensorInfo> tensors, const Policy& policy,
                                   const OptimizerConfig& optimizer, const Sharding& sharding) {
   if (sharding.slots == 1) return 0;
   const Shares shares(tensors, policy, optimizer, sharding);
-  const int terms = std::bit_width(static_cast<unsigned>(sharding.slots - 1));
   const std::int64_t at_once =
       sharding.ranks == 1 ? 0 : bytes_at_once(shares, tensors, policy, sharding) * (sharding.ranks - 1);
   const std::int64_t kept = sharding.ranks == 1 ? 0 : KeptPlaces(shares, tensors, policy, sharding).bytes();
@@ -201,7 +205,7 @@ std::int64_t slot_workspace_bytes(std::span<const TensorInfo> tensors, const Pol
       sharding.divides_parameters()
           ? Home::workspace_bytes(Buckets(tensors, policy, shares, sharding.ranks), sharding.ranks)
           : 0;
-  return 4 * (shares.room() + terms * kQuantum) + 2 * at_once + kept + home;
+  return sum_bytes(shares, sharding.slots) + 2 * at_once + kept + home;
 }
 
 }  // namespace lpmm

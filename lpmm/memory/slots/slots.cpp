@@ -1,7 +1,6 @@
 #include "lpmm/memory/slots/slots.h"
 
 #include <algorithm>
-#include <bit>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -48,8 +47,7 @@ Slots::Slots(std::span<const TensorInfo> tensors, const Policy& policy, const Op
       own_(sharding.own_slots()),
       per_slot_(microbatches / count_),
       versions_(static_cast<std::size_t>(count_)) {
-  const int terms = std::bit_width(static_cast<unsigned>(count_ - 1));
-  sums_ = allocate(device, 4 * (shares_.room() + terms * kQuantum), "sums over slots", "a smaller model");
+  sums_ = allocate(device, sum_bytes(shares_, count_), "sums over slots", "a smaller model");
 }
 
 void Slots::allocate_exchange(MemoryState& memory) {
