@@ -200,11 +200,11 @@ std::string data_folder() {
     const std::string folder = given;
     if (folder.find_first_of("\r\n") != std::string::npos)
       throw UsageError("LPMM_DATA has a line break in it");
-    if (folder == "~" || folder.starts_with("~/")) {
-      throw UsageError(
-          fmt::format("LPMM_DATA is {}: shells put your home in place of ~ only outside of quotes; "
-                      "write $HOME{}",
-                      folder, folder.substr(1)));
+    if (folder.starts_with("~")) {
+      throw UsageError(fmt::format(
+          "LPMM_DATA is {}: shells put a home in place of ~ only outside of quotes; write {}", folder,
+          folder == "~" || folder.starts_with("~/") ? "$HOME" + folder.substr(1)
+                                                    : "the whole path, or ./" + folder));
     }
     return folder;
   }

@@ -106,7 +106,8 @@ TEST_F(Shown, AnErrorIsOneLine) {
   };
   expect_failure(with("LPMM_DATA", path("a\nb")), 2, {"LPMM_DATA has a line break"});
   expect_failure(with("LPMM_DATA", "~/x"), 2, {"LPMM_DATA is ~/x", "$HOME/x"});
-  EXPECT_FALSE(fs::exists("~"));
+  expect_failure(with("LPMM_DATA", "~root/x"), 2, {"LPMM_DATA is ~root/x", "the whole path, or ./~root/x"});
+  for (const char* folder : {"~", "~root"}) EXPECT_FALSE(fs::exists(folder));
 }
 
 TEST_F(Shown, NoOutputReplacesAFileUnasked) {
