@@ -144,6 +144,16 @@ void add_threads_option(CLI::App& command, int& threads) {
       ->check(CLI::Range(0, 1024).description(""));
 }
 
+void add_compute_option(CLI::App& command, std::string& compute) {
+  command.add_option("--compute", compute, "fp32 or bf16 (default: as the run)")
+      ->check(CLI::IsMember({"fp32", "bf16"}).description(""));
+}
+
+std::vector<std::string> compute_settings(const std::string& compute) {
+  if (compute.empty()) return {};
+  return {"train.compute=" + compute};
+}
+
 namespace {
 
 constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;  // for bytes that are not UTF-8

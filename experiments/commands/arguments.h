@@ -102,6 +102,11 @@ void check_overwrite(const std::string& output, bool overwrite, std::string_view
 // --threads; 0 stands for all processors.
 void add_threads_option(CLI::App& command, int& threads);
 
+// --compute of what reads a checkpoint; empty: as its run.
+void add_compute_option(CLI::App& command, std::string& compute);
+// The settings of load_config() for it.
+std::vector<std::string> compute_settings(const std::string& compute);
+
 // Flushes standard output. Throws std::system_error if that fails, for instance because its reader is gone.
 void flush_output();
 

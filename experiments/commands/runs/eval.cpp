@@ -22,7 +22,7 @@ namespace lpmm {
 namespace {
 
 struct EvalArguments {
-  std::string path, config;
+  std::string path, config, compute;
   DataRequest request;
   int threads = 0;
   bool average = false, json = false;
@@ -43,8 +43,10 @@ int run_eval(const EvalArguments& o) {
   DataRequest request = o.request;
   request.checkpoint = find_checkpoint(o.path);
   const std::string& checkpoint = request.checkpoint;
+  std::vector<std::string> settings = compute_settings(o.compute);
+  settings.push_back(fmt::format("train.threads={}", o.threads));
   RunConfig config = load_config(o.config.empty() ? config_beside(checkpoint) : find_config(o.config),
-                                 with_families({.settings = {fmt::format("train.threads={}", o.threads)}}));
+                                 with_families({.settings = std::move(settings)}));
   const TaskRow& task = task_of(config.model);
   name_data(request, config);
   config.optimizer.frozen = true;
@@ -107,6 +109,7 @@ void add_eval_command(CLI::App& program, Action& action) {
   command->add_flag("--test", o->request.tests_last,
                     "sentences, pairs: the test file, not dev, where its answers are public");
   add_average_option(*command, o->average);
+  add_compute_option(*command, o->compute);
   add_threads_option(*command, o->threads);
   command->add_flag(
       "--json", o->json,

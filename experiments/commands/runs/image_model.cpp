@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "experiments/commands/arguments.h"
 #include "experiments/commands/runs/loaded_model.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
@@ -21,12 +22,6 @@ namespace lpmm {
 namespace {
 
 constexpr int kBatchOfImages = 16;
-
-RunConfig images_config(const std::string& checkpoint, const std::string& compute) {
-  std::vector<std::string> settings;
-  if (!compute.empty()) settings.push_back("train.compute=" + compute);
-  return evaluated_config(checkpoint, kImageTask, settings);
-}
 
 std::vector<std::string> names_of_classes(const std::string& checkpoint, const RunConfig& config) {
   std::vector<std::string> names = stored_class_names(checkpoint_run(checkpoint));
@@ -61,7 +56,7 @@ std::vector<double> probabilities_of(std::span<const float> logits) {
 
 ImageModel::ImageModel(const std::string& checkpoint, int threads, const std::string& compute,
                        const PictureFrame& asked)
-    : config_(images_config(checkpoint, compute)),
+    : config_(evaluated_config(checkpoint, kImageTask, compute_settings(compute))),
       device_(threads),
       checkpoint_(checkpoint),
       files_(model_files_of(checkpoint)) {

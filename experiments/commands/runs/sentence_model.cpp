@@ -26,9 +26,7 @@ namespace {
 constexpr int kBatch = 32;
 
 RunConfig sentences_config(const std::string& checkpoint, const std::string& compute) {
-  std::vector<std::string> settings;
-  if (!compute.empty()) settings.push_back("train.compute=" + compute);
-  RunConfig config = evaluated_config(checkpoint, kSentenceTask, settings);
+  RunConfig config = evaluated_config(checkpoint, kSentenceTask, compute_settings(compute));
   config.model = complete(config.model);
   const int context = config.model.integer(kContext), asked = config.data.text.length;
   config.model.length = asked == 0 ? context : std::min(asked, context);
@@ -243,8 +241,7 @@ void add_sentence_arguments(CLI::App& command, SentenceArguments& arguments) {
   command.add_option("--file", arguments.file, "a sentence a line (default: standard input)")
       ->check(kNotEmpty)
       ->type_name("FILE");
-  command.add_option("--compute", arguments.compute, "fp32 or bf16 (default: as the run)")
-      ->check(CLI::IsMember({"fp32", "bf16"}).description(""));
+  add_compute_option(command, arguments.compute);
   add_threads_option(command, arguments.threads);
 }
 

@@ -198,6 +198,22 @@ TEST_F(Tasks, ATunedModelTellsWhatNewSentencesAre) {
                  {"bytes.txt: line 2 is not UTF-8 from byte 2 on"});
 }
 
+TEST_F(Tasks, ModelsAreScoredInTheComputeTypeAskedFor) {
+  import();
+  write("mine.csv", "text,label\na cat,0\na dog,1\nthat mat,2\n");
+  const auto loss = [&](const std::vector<std::string>& compute) {
+    std::vector<std::string> command = {"eval", "published", "--data", "mine.csv", "--json"};
+    command.insert(command.end(), compute.begin(), compute.end());
+    const Outcome out = lpmm(command);
+    EXPECT_EQ(out.code, 0) << out.err;
+    return out.json()["test_loss"].get<double>();
+  };
+  const double as_run = loss({}), fp32 = loss({"--compute", "fp32"}), bf16 = loss({"--compute", "bf16"});
+  EXPECT_NE(fp32, bf16);
+  EXPECT_EQ(as_run, bf16);  // an import's
+  expect_failure(lpmm({"eval", "published", "--compute", "fp16"}), 2, {"--compute"});
+}
+
 TEST_F(Tasks, SentencesBecomeVectors) {
   import();
   const SafetensorsFile expected(std::string(kRoberta) + "/expected.safetensors");
