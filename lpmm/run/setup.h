@@ -21,6 +21,7 @@ struct Setup {
   RunConfig config = {};                    // with what only the data says
   std::shared_ptr<const Task> task = {};
   std::vector<std::string> class_names = {};  // in their order; empty: the data names none
+  bool numbers_classes = false;               // their names are the model's, the data has numbers
   DataSize size = {};
   // The files of the run whose model it is for (model_files.h), empty where it keeps none; nothing: those of
   // train.init.

@@ -222,12 +222,17 @@ Json special_tokens_of(const Json& run, const ModelConfig& model, const Tokenize
   return tokens.empty() ? Json() : special_tokens_json(tokens);
 }
 
+bool numbers_classes(const Json& run, const std::vector<std::string>& names) {
+  const std::vector<std::string> stored = stored_class_names(run);
+  bool are_numbers = run.contains(kSource) || run.contains(kNumbered);
+  are_numbers = are_numbers && stored.size() == names.size() && stored != names;
+  for (std::size_t i = 0; i < names.size() && are_numbers; ++i) are_numbers = names[i] == std::to_string(i);
+  return are_numbers;
+}
+
 bool has_other_classes(const Json& run, const std::vector<std::string>& names) {
   const std::vector<std::string> stored = stored_class_names(run);
-  if (stored.empty() || names.empty() || stored == names) return false;
-  bool are_numbers = run.contains(kSource) && stored.size() == names.size();
-  for (std::size_t i = 0; i < names.size() && are_numbers; ++i) are_numbers = names[i] == std::to_string(i);
-  return !are_numbers;
+  return !stored.empty() && !names.empty() && stored != names && !numbers_classes(run, names);
 }
 
 std::string compare_classes(const Json& run, int told, const RunConfig& config,

@@ -53,12 +53,15 @@ int stored_classes(const StoredWeights& weights, const ModelConfig& model);
 // Facts that the run of a checkpoint states: the names of the classes in order, where it was imported from,
 // and which tokens begin, end and fill up a text.
 inline constexpr const char *kClasses = "classes", *kSource = "source", *kSpecialTokens = "special_tokens";
+inline constexpr const char* kNumbered = "classes_by_number";  // of a run whose data numbers them
 // Empty: nobody named them.
 std::vector<std::string> stored_class_names(const Json& run);
 // Other facts that its publisher stated.
 PublishedFacts stored_facts(const Json& run);
-// Returns true if that run's classes are others than those that data names. Data may also number, from 0,
-// those that the publisher of an import named.
+// Returns true if `names`, of data, number from 0 the classes that the publisher of an import named, or those
+// of a run that began with such data.
+bool numbers_classes(const Json& run, const std::vector<std::string>& names);
+// Returns true if that run's classes are others than those that data names or numbers.
 bool has_other_classes(const Json& run, const std::vector<std::string>& names);
 // "the model tells 2 classes (cat, dog), DATA has 3 classes (a, b, c)", of a configuration with its data.
 std::string compare_classes(const Json& run, int told, const RunConfig& config,

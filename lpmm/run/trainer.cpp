@@ -342,11 +342,11 @@ void Run::save() {
   state_.log_bytes = log_->bytes();
   state_.log_crc32 = log_->checksum();
   Json saved = state_json(state_, config_, steps_per_epoch_, device_);
-  const Tokenizer* tokenizer = setup_.task->tokenizer();
-  if (tokenizer != nullptr) saved["tokenizer"] = tokenizer->describe();
+  if (const Tokenizer* tokenizer = setup_.task->tokenizer()) saved["tokenizer"] = tokenizer->describe();
   if (!tokens_.is_null()) saved[kSpecialTokens] = tokens_;
   if (!text_.is_null()) saved["text"] = text_;
   if (!setup_.class_names.empty()) saved[kClasses] = setup_.class_names;
+  if (setup_.numbers_classes) saved[kNumbered] = true;
   // Nothing is removed for the sake of steps that changed nothing: what comes next may be no better.
   const int keep = state_.failed_in_row > 0 ? 0 : config_.checkpoint.keep;
   if (const std::string lost = watch_->save(state_.step); !lost.empty()) progress_.warn(lost);

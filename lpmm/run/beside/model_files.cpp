@@ -7,8 +7,10 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "lpmm/base/error.h"
+#include "lpmm/base/terminal.h"
 #include "lpmm/base/text.h"
 #include "lpmm/data/text_data.h"
 #include "lpmm/files/files.h"
@@ -144,8 +146,18 @@ void write_pixels(const std::string& folder, const Pixels& pixels) {
 
 void take_from_model(Setup& setup, const std::string& checkpoint) {
   setup.model_files = model_files_of(checkpoint);
-  const std::vector<std::string> names = stored_class_names(checkpoint_run(checkpoint));
-  const std::vector<std::int32_t> by_name = places(setup.class_names, names);
+  const Json run = checkpoint_run(checkpoint);
+  const std::vector<std::string> names = stored_class_names(run);
+  std::vector<std::int32_t> by_name = places(setup.class_names, names);
+  setup.numbers_classes = by_name.size() != names.size() && numbers_classes(run, setup.class_names);
+  if (setup.numbers_classes) {
+    by_name.resize(names.size());
+    std::iota(by_name.begin(), by_name.end(), 0);
+    const auto& data = setup.config.data;
+    tell(printable(fmt::format("{}: its labels are numbers of the model's classes: 0 is {}, {} is {}\n",
+                               data.text.path.empty() ? data.set : data.text.path, names.front(),
+                               names.size() - 1, names.back())));
+  }
   if (by_name.size() != names.size() || names.empty() || names == setup.class_names) return;
   if (auto other = setup.task->numbered(names, by_name)) setup.task = std::move(other);
   setup.class_names = names;

@@ -111,6 +111,38 @@ TEST_F(Classes, AHeadForOthersIsDrawnAnew) {
   EXPECT_NE(head("other"), head("same"));
 }
 
+// Data that numbers the classes of a published model leaves it their names, says so, and is gone on with.
+TEST_F(Classes, ThatDataNumbersKeepTheirNames) {
+  const std::string from = LPMM_SOURCE_DIR "/tests/golden/roberta_tiny";
+  fs::copy(from, path("pub"), fs::copy_options::recursive);
+  nlohmann::json config = nlohmann::json::parse(read_file(from + "/config.json"));
+  config["id2label"] = {{"0", "zeta"}, {"1", "alpha"}, {"2", "mid"}};
+  config["label2id"] = {{"zeta", 0}, {"alpha", 1}, {"mid", 2}};
+  write("pub/config.json", config.dump());
+  ASSERT_EQ(run_lpmm({"import", path("pub"), "--out", path("published")}).code, 0);
+  std::string lines = "text,label\n";
+  for (int i = 0; i < 24; ++i) lines += fmt::format("a b {},{}\n", i, i % 3);
+  const std::string data = write("numbers.csv", lines);
+  const std::string said = data + ": its labels are numbers of the model's classes: 0 is zeta, 2 is mid\n";
+  const auto expect_said = [&](const Outcome& out) {
+    EXPECT_EQ(out.code, 0) << out.err;
+    EXPECT_NE(out.err.find(said), std::string::npos) << out.err;
+    EXPECT_EQ(out.err.find("drawn anew"), std::string::npos) << out.err;
+  };
+  const auto train = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"train", "--set", "data.path=" + data, "--set", "data.length=24"});
+    return run_lpmm(more);
+  };
+  expect_said(run_lpmm({"eval", path("published"), "--data", data}));
+  expect_said(train({"--init", path("published"), "--set", "train.epochs=1", "--out", path("run")}));
+  expect_said(run_lpmm({"eval", path("run")}));
+  expect_said(
+      train({"--init", path("published"), "--set", "train.epochs=2", "--resume", "--out", path("run")}));
+  expect_said(train({"--init", path("run"), "--set", "train.epochs=1", "--out", path("again")}));
+  ASSERT_EQ(run_lpmm({"export", path("again"), "--hf", "--out", path("hf")}).code, 0);
+  EXPECT_EQ(nlohmann::json::parse(read_file(path("hf/config.json")))["id2label"], config["id2label"]);
+}
+
 // A file whose labels are called otherwise is not gone on with.
 TEST_F(Classes, ARunGoesOnWithItsOwnOnly) {
   train_on_animals();
