@@ -113,6 +113,10 @@ int export_hugging_face(const ExportArguments& o, const std::string& path, Devic
         fmt::format("{}: is where the run keeps its files; name another folder (--out)", o.output));
   }
   published.save(weights, config.model, o.output, device);
+  if (checkpoint_run(path).contains(kNewHead)) {
+    tell(fmt::format("{}: its head of {} classes is new: the model came without one and is not trained yet\n",
+                     o.output, stored_classes(weights, config.model)));
+  }
   const std::vector<std::string> written = export_tokenizer(weights, published, config.data.text, o.output);
   remove_others(weights.facts(), publisher_of(published.by), written, o.output);
   if (const auto lost = not_written(weights.facts(), publisher_of(published.by), o.output); !lost.empty()) {

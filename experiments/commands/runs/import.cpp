@@ -266,6 +266,7 @@ int import_folder(const ImportArguments& o) {
   ordered_json state = {{kSource, o.name}};
   if (!facts.tokens.empty()) state[kSpecialTokens] = special_tokens_json(facts.tokens);
   if (!facts.classes.empty()) state[kClasses] = facts.classes;
+  if (!task_of(config.model).has_tokens && lacks_image_head(o.path)) state[kNewHead] = true;
   const ordered_json tokenizer = task_of(config.model).has_tokens ? tokenizer_of(o, config) : ordered_json();
   if (!tokenizer.is_null()) {
     state["tokenizer"] = tokenizer;

@@ -177,6 +177,12 @@ TEST_F(OtherImageWeights, WhatAnImportDropsIsNamed) {
   const Outcome in = imported(tensors);
   ASSERT_EQ(in.code, 0) << in.err;
   EXPECT_NE(in.err.find("id2label names classes of no head"), std::string::npos) << in.err;
+  const auto exported = [&] {
+    return run_lpmm({"export", path("run"), "--hf", "--overwrite", "--out", path("hf")}).err;
+  };
+  EXPECT_NE(exported().find("its head of 2 classes is new"), std::string::npos) << exported();
+  ASSERT_EQ(imported(fixture("resnet_transformers_tiny", json::object())).code, 0);
+  EXPECT_EQ(exported(), "");
 }
 
 // A setting of pictures that is not done is named by the import, not only where pictures are read.
