@@ -35,7 +35,9 @@ ids = torch.tensor(Tokenizer.from_file(f"{given.folder}/tokenizer.json")
                    .encode(open(given.text, encoding="utf-8").read(), add_special_tokens=False).ids)
 split = len(ids) - len(ids) // 10
 model = AutoModelForCausalLM.from_pretrained(given.folder, dtype=torch.float32)
-optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, betas=(0.9, 0.95), weight_decay=0.01)
+optimizer = torch.optim.AdamW([
+    {"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": 0.01},
+    {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0.0}], lr=RATE, betas=(0.9, 0.95))
 
 
 def loss_of(windows):

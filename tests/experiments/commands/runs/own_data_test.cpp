@@ -6,6 +6,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "lpmm/memory/optimizer_config.h"
+#include "lpmm/run/config.h"
+#include "models/families.h"
 #include "tests/experiments/program.h"
 
 namespace lpmm {
@@ -65,6 +68,25 @@ TEST_F(OwnData, ATableTrainsAnImportedModelInThreeCommands) {
   EXPECT_EQ(longer.err.find("stretched"), longer.err.rfind("stretched")) << longer.err;
   expect_failure(lpmm({"train", "--resume", "--set", "train.batch=8", "--out", "mine"}), 2,
                  {"train.batch is 16 there and 8 here", "--init mine with another --out"});
+}
+
+TEST_F(OwnData, RecipesForTrainedWeightsDecayNoVectors) {
+  int found = 0;
+  for (const auto& item : fs::directory_iterator(LPMM_SOURCE_DIR "/experiments/configs")) {
+    const std::string name = item.path().stem(), text = read_file(item.path());
+    if (text.find("--init ") == std::string::npos) continue;
+    ++found;
+    const std::string model = name == "tune_images"      ? "vit"
+                              : name == "tune_pairs"     ? "transformer"
+                              : name == "tune_sentences" ? "bert"
+                                                         : "gpt";
+    ConfigOptions options;
+    if (text.find("[model]") == std::string::npos) options.settings = {"model.name=" + model};
+    const OptimizerConfig optimizer = load_config(item.path(), with_families(options)).optimizer;
+    for (const char* tensor : {"model.norm.weight", "distilbert.layer.0.sa_layer_norm.weight", "head.bias"})
+      EXPECT_EQ(group_of(optimizer, {.name = tensor, .shape = {8}}).weight_decay, 0) << name << tensor;
+  }
+  EXPECT_GE(found, 8);
 }
 
 TEST_F(OwnData, ATextTrainsAnImportedModel) {
