@@ -7,11 +7,11 @@
 #include <cctype>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "lpmm/base/error.h"
 #include "lpmm/base/terminal.h"
 #include "lpmm/base/text.h"
+#include "lpmm/data/tables/cells.h"
 #include "lpmm/data/utf8.h"
 #include "lpmm/files/gz_file.h"
 #include "lpmm/files/json.h"
@@ -19,126 +19,12 @@
 namespace lpmm {
 namespace {
 
-std::string_view without_spaces(std::string_view text) {
-  constexpr std::string_view kSpaces = " \r";
-  const std::size_t first = text.find_first_not_of(kSpaces);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kSpaces) - first + 1);
-}
-
 // Text of UTF-8, unless its lines are looked at one by one.
 std::string table_text(const std::string& path, const TableReading& reading) {
   std::string text = read_plain_or_gz(path);
   if (text.find_first_not_of(" \r\n") == std::string::npos) throw RunError(fmt::format("{}: is empty", path));
   if (!reading.skips_broken) check_utf8_lines(path, 1, text);
   return text;
-}
-
-enum class Quotes { kText, kOnALine, kAnywhere };
-
-// Reads cells one after the other.
-class Cells {
- public:
-  Cells(const std::string& path, std::string_view text, char between, Quotes quotes,
-        const TableReading& reading)
-      : path_(path), text_(text), between_(between), quotes_(quotes), reading_(reading) {}
-  bool at_end() const { return at_ >= text_.size(); }
-
-  // The next row; one of an empty line has a single empty cell. Where it throws, what
-  // follows begins with the next row, or where quotes have no end with the next line.
-  Table::Row row() {
-    Table::Row row{line_, {}};
-    const std::size_t begin = at_;
-    try {
-      read(row);
-    } catch (const BrokenRow& broken) {
-      if (looked_at_ > kMostLooks * text_.size() + kFreeLooks) {
-        throw RunError(path_ +
-                       ": in too many rows quotes do not match: write one within a cell in quotes twice");
-      }
-      at_ = std::min(text_.find('\n', begin), text_.size()) + 1;
-      line_ = row.line + 1;
-      if (broken.line == row.line) throw;
-      throw BrokenRow(path_, row.line, fmt::format("opens a quote, and line {} {}", broken.line, broken.why));
-    }
-    if (reading_.skips_broken) check_utf8_lines(path_, row.line, text_.substr(begin, at_ - begin));
-    return row;
-  }
-
- private:
-  void read(Table::Row& row) {
-    for (;;) {
-      row.cells.push_back(cell());
-      const bool goes_on = at_ < text_.size() && text_[at_] == between_;
-      if (at_ < text_.size() && text_[at_] == '\n') ++line_;
-      ++at_;
-      if (!goes_on) return;
-    }
-  }
-  std::string kept(std::string_view text) const {
-    if (!reading_.keeps_spaces) return std::string(without_spaces(text));
-    return std::string(text.substr(0, text.size() - (text.ends_with('\r') ? 1 : 0)));
-  }
-  bool ends_cell(std::size_t at) const {
-    while (at < text_.size() && (text_[at] == '\r' || text_[at] == ' ')) ++at;
-    return at >= text_.size() || text_[at] == between_ || text_[at] == '\n';
-  }
-  std::string cell() {
-    if (quotes_ != Quotes::kText) {
-      if (auto quoted = quoted_cell()) return *std::move(quoted);
-    }
-    const char ends[] = {between_, '\n', '\0'};
-    const std::size_t end = std::min(text_.find_first_of(ends, at_, 2), text_.size());
-    const std::string_view plain = text_.substr(at_, end - at_);
-    looked_at_ += plain.size();
-    at_ = end;
-    return kept(plain);
-  }
-  // Nothing where the cell is not in quotes.
-  std::optional<std::string> quoted_cell() {
-    if (at_ >= text_.size() || text_[at_] != '"') return {};
-    std::string cell;
-    std::int64_t breaks = 0;
-    for (std::size_t at = at_ + 1; at < text_.size(); ++at) {
-      const char c = text_[at];
-      ++looked_at_;
-      if (c == '\n' && quotes_ == Quotes::kOnALine) return {};
-      if (c == '\n') ++breaks;
-      if (c != '"') {
-        cell += c;
-      } else if (at + 1 < text_.size() && text_[at + 1] == '"') {
-        cell += text_[++at];
-      } else if (ends_cell(at + 1)) {
-        at_ = at + 1;
-        while (at_ < text_.size() && (text_[at_] == '\r' || text_[at_] == ' ')) ++at_;
-        line_ += breaks;
-        return reading_.keeps_spaces ? cell : std::string(without_spaces(cell));
-      } else if (quotes_ == Quotes::kOnALine) {
-        return {};
-      } else {
-        throw BrokenRow(path_, line_ + breaks,
-                        "has a quote within a cell in quotes: write it twice, as \"\"");
-      }
-    }
-    if (quotes_ == Quotes::kOnALine) return {};
-    throw BrokenRow(path_, line_, "opens a quote that nothing closes");
-  }
-
-  const std::string& path_;
-  std::string_view text_;
-  char between_;
-  Quotes quotes_;
-  TableReading reading_;
-  // Where quotes do not match, each row may go to the end of the file, and is read again from its second line
-  // on; after so many bytes the file is refused.
-  static constexpr std::size_t kMostLooks = 8, kFreeLooks = std::size_t{16} << 20;
-  std::size_t looked_at_ = 0;
-  std::size_t at_ = 0;
-  std::int64_t line_ = 1;
-};
-
-bool holds_nothing(const Table::Row& row) {
-  return std::ranges::all_of(row.cells, [](const std::string& cell) { return without_spaces(cell).empty(); });
 }
 
 Table read_cells(const std::string& path, std::string_view text, char between, Quotes quotes, bool has_names,
@@ -151,6 +37,7 @@ Table read_cells(const std::string& path, std::string_view text, char between, Q
     if (Table::Row row = cells.row(); !holds_nothing(row)) table.names = std::move(row.cells);
   }
   for (std::string& name : table.names) name = without_spaces(name);
+  cells.expect(table.names.size());
   while (!cells.at_end()) {
     table.broken.take([&] {
       Table::Row row = cells.row();

@@ -63,6 +63,33 @@ TEST_F(TableTest, InATabSeparatedFileAQuoteMayBeText) {
   EXPECT_TRUE(plain.names.empty());
 }
 
+// As pandas writes them. Where it may be either, what is in quotes is no row that others would be lost in.
+TEST_F(TableTest, InATabSeparatedFileACellMayHoldLineBreaks) {
+  const auto cells = [&](const std::string& text, bool skips = false) {
+    std::ofstream(folder_ / "b.tsv", std::ios::binary) << text;
+    std::vector<Cells> rows;
+    for (const Table::Row& row : read_table(folder_ / "b.tsv", {.skips_broken = skips}).rows)
+      rows.push_back(row.cells);
+    return rows;
+  };
+  using Rows = std::vector<Cells>;
+  EXPECT_EQ(cells("text\tlabel\n\"one\n\n\"\"two\"\"\t\"\t0\r\nb\t1\n"),
+            (Rows{{"one\n\n\"two\"\t", "0"}, {"b", "1"}}));
+  EXPECT_EQ(cells("label\ttext\n0\t\"one\ntwo\"\n1\tb\n"), (Rows{{"0", "one\ntwo"}, {"1", "b"}}));
+  const Table table = read("c.tsv", "text\tlabel\n\"a\nb\"\t0\n\"c\nd\"\t1\n");
+  EXPECT_EQ(table.rows.at(1).line, 4);
+  // Lines that are all rows are rows.
+  EXPECT_EQ(cells("text\tlabel\n\"one\t0\n\ntwo\"\t1\n"), (Rows{{"\"one", "0"}, {"two\"", "1"}}));
+  constexpr const char* kOpen = "has a cell that begins with a quote, which does not end on its line";
+  expect_refused("a.tsv", "text\tlabel\na\t1\n\"b\nc\t2\n", (std::string("line 3 ") + kOpen).c_str());
+  expect_refused("a.tsv", "label\ttext\n0\t\"one \"1\"\ntwo\n", "line 3 has 1 cells");
+  expect_refused("a.tsv", "label\ttext\n0\t\"one\ntwo \"2\" x\"\n", kOpen);
+  // No first half is kept, and no row is taken for text.
+  EXPECT_EQ(cells("label\ttext\n0\t\"one\ntwo \"2\" x\"\n1\tb\n", true), (Rows{{"1", "b"}}));
+  EXPECT_EQ(cells("text\tlabel\n\"b\nc\t2\nd\"\t1\n", true), (Rows{{"c", "2"}, {"d\"", "1"}}));
+  expect_refused("a.tsv", "text\tlabel\n\"b\t1\t2\nc\t2\n", "line 2 has 3 cells, but the first line names 2");
+}
+
 TEST_F(TableTest, ObjectsAreRows) {
   const char* lines =
       "{\"text\": \" a\\nb\", \"label\": 3, \"tags\": [1]}\n\n{\"label\": true, \"more\": null, \"text\": "
