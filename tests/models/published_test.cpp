@@ -377,6 +377,10 @@ TEST_F(PublishedTest, WhatIsNoModelOfOursIsNamed) {
        {std::pair{"t5", "a bias of relative positions, which is not here; the nearest is marian"},
         {"nomic_bert", "the nearest is modernbert"},
         {"mixtral", "experts"},
+        {"deit",
+         "their names in transformers, are otherwise, which is not here; the nearest is vit or resnet"},
+        {"vit_mae", "the nearest is vit"},
+        {"siglip_vision_model", "the nearest is vit"},
         {"gemma2", "the nearest is gemma3_text"}}) {
     expect_said(changed("llama_tiny", "model_type", type), why);
   }
