@@ -2,11 +2,11 @@
 // code.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -203,9 +203,9 @@ int main(int argc, char** argv) {
   try {
     const int code = run(argc, argv);
     std::cout.flush();
-    errno = 0;
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout) {
-      if (errno == EPIPE) return kReaderGone;
+      pollfd reader = {STDOUT_FILENO, 0, 0};  // errno may be of another write than the one that failed
+      if (poll(&reader, 1, 0) == 1 && (reader.revents & POLLERR) != 0) return kReaderGone;
       return complain("standard output cannot be written", code == kDone ? kRunFailed : code);
     }
     return code;

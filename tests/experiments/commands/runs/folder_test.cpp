@@ -1,4 +1,5 @@
 // Tests of what people type at a run's folder, of a machine that is too small, and of a pipe that closes.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -40,12 +41,14 @@ TEST_F(Folder, ADivergedRunIsNoSuccess) {
 }
 
 TEST_F(Folder, AReaderThatGoesAwayIsNoFailure) {
-  const std::string command =
-      std::string(LPMM_PROGRAM) + " info 2>" + path("err") + " | true; exit ${PIPESTATUS[0]}";
-  const int status = std::system(("bash -c '" + command + "'").c_str());
-  ASSERT_TRUE(WIFEXITED(status));
-  EXPECT_TRUE(WEXITSTATUS(status) == 141 || WEXITSTATUS(status) == 0) << WEXITSTATUS(status);
-  EXPECT_EQ(read_file(path("err")), "");
+  for (const char* words : {"info", "help train", "help model"}) {
+    const std::string command =
+        fmt::format("{} {} 2>{} | true; exit ${{PIPESTATUS[0]}}", LPMM_PROGRAM, words, path("err"));
+    const int status = std::system(("bash -c '" + command + "'").c_str());
+    ASSERT_TRUE(WIFEXITED(status));
+    EXPECT_TRUE(WEXITSTATUS(status) == 141 || WEXITSTATUS(status) == 0) << WEXITSTATUS(status);
+    EXPECT_EQ(read_file(path("err")), "") << words;
+  }
 }
 
 TEST_F(Folder, AnImportIsAloneInItsFolder) {
