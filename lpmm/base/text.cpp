@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <cstdio>
 #include <numeric>
 
@@ -15,8 +16,9 @@ std::atomic<bool> tells_nothing = false;
 
 constexpr std::size_t kLongestWord = 64;  // a longer one is no typing slip
 
-// A * in `a` stands for any run of letters.
+// A * in `a` stands for any run of letters; upper and lower case are the same.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return std::tolower(static_cast<unsigned char>(c)); };
   a = a.substr(0, kLongestWord);
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -24,7 +26,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
     std::size_t diagonal = row[0];
     if (a[i - 1] != '*') ++row[0];
     for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      const std::size_t replaced = diagonal + (lower(a[i - 1]) == lower(b[j - 1]) ? 0 : 1);
       diagonal = row[j];
       row[j] =
           a[i - 1] == '*' ? std::min(row[j], row[j - 1]) : std::min({replaced, row[j] + 1, row[j - 1] + 1});

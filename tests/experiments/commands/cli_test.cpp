@@ -776,6 +776,7 @@ TEST_F(BadInput, ConfigKeysTypesAndRanges) {
   refuse_config("train.batch=0", {"train.batch", "range"});
   refuse_config("optimizer.learning_rate=-1", {"optimizer.learning_rate"});
   refuse_config("optimizer.rule=sdg", {"optimizer.rule", "sgd"});
+  refuse_config("optimizer.rule=adamW", {"did you mean adamw?"});
   refuse_config("train.microbatches=5", {"32", "5", "train.microbatches"});
   refuse_config("model.name=resnet21", {"resnet21", "resnet20"});
   refuse_config("nonsense", {"nonsense"});
