@@ -84,6 +84,7 @@ inline constexpr std::pair<std::string_view, std::string_view> kOtherWords[] = {
     {"precision", "train.compute"},
     {"dtype", "train.compute"},
     {"num_workers", "train.threads"},
+    {"early_stopping", "train.patience"},
     {"max_steps", "train.steps"},
     {"lr_scheduler", "schedule.kind"},
     {"scheduler", "schedule.kind"},
@@ -143,7 +144,7 @@ void visit_source(Visitor& v, Options& text) {
       "test/CLASS/) or table of file and label. "
       "sentences: a .csv, .tsv, .jsonl or .json, or a folder of train and dev. pairs: folder of "
       "train.SOURCE, train.TARGET, dev... conversations and preferences: a .jsonl, .json, .csv or .tsv, or a "
-      "folder of them");
+      "folder of them. Save a .parquet, an .xlsx or another spreadsheet as one of these");
   v.list("mixture", text.mixture, [](auto& item, auto& file) {
     item.text("path", file.path, "text, conversations: one of several files to train on, as data.path");
     item.number("weight", file.weight, kLeastWeight, kMostWeight,

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <sstream>
 #include <string_view>
 
 #include "experiments/commands/shipped_configs.h"
@@ -142,7 +143,8 @@ void offer_pages(Findings& found) {
 
 void print_help_on(const CLI::App& program, const std::vector<std::string>& given) {
   std::vector<std::string> words;
-  for (const std::string& word : given) {
+  std::istringstream said(fmt::format("{}", fmt::join(given, " ")));
+  for (std::string word; said >> word;) {
     words.push_back(plain(word));  // without an ending: "finetune" also finds fine-tuning, "presets" a preset
     if (words.back().size() > 4 && (word.back() == 'e' || word.back() == 's')) words.back().pop_back();
   }

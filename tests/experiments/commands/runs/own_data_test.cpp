@@ -283,6 +283,10 @@ TEST_F(OwnData, WordsFindWhatTheyAreAbout) {
   expect_found({"CSV"}, {"data.path", "tune_sentences"});
   expect_found({"finetune"}, {"lpmm train --init"});
   expect_found({"lr"}, {"optimizer.learning_rate"});
+  expect_found({"early", "stopping"}, {"train.patience"});
+  expect_found({"parquet"}, {"data.path"});
+  expect_found({"xlsx"}, {"data.path"});
+  expect_found({"own text"}, {"tune_text"});
   expect_found({"weight", "decay"}, {"optimizer.decay_vectors"});
   expect_found({"train"}, {"Usage"});  // a command's own help
   expect_failure(lpmm({"help", "xyzzy"}), 2, {"nothing has xyzzy in it"});
