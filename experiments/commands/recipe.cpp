@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <optional>
 
+#include "experiments/commands/shipped_configs.h"
 #include "experiments/pack/formats.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/terminal.h"
 #include "lpmm/base/text.h"
 #include "lpmm/data/table.h"
+#include "lpmm/files/toml_table.h"
 #include "lpmm/program/family.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/setup.h"
@@ -27,6 +29,18 @@ std::optional<std::string> set_to(const ConfigArguments& config, std::string_vie
       value = setting.substr(key.size() + 1);
   }
   return value;
+}
+
+// Refuses a recipe without --init: the standard model, which it gets then, reads other data.
+void check_named_model(const RunConfig& loaded, const ConfigArguments& config) {
+  if (loaded.model.name != families().standard || set_to(config, "model.name") ||
+      std::ranges::count(task_of(loaded.model).sets(), loaded.data.set) > 0 ||
+      TomlTable::load(find_config(config.path)).table("model").has("name"))
+    return;
+  throw UsageError(fmt::format(
+      "{}: names no model, and takes that of a run: add --init RUN (`lpmm import MODEL --out RUN` "
+      "makes a run of a published model)",
+      config.path));
 }
 
 // Returns the recipe for rows of messages, which data.set names; a table has conversations. Empty: the data
@@ -117,7 +131,11 @@ RunConfig load_config(const StartArguments& arguments, const std::string& own, b
   const std::string& init = arguments.init;
   if (config.path.empty()) config.path = own;
   if (init.empty()) {
-    if (!config.path.empty()) return config.load();
+    if (!config.path.empty()) {
+      RunConfig loaded = config.load();
+      check_named_model(loaded, config);
+      return loaded;
+    }
     throw UsageError("name a CONFIG (`lpmm help train`), or by --init a model to start from");
   }
   const std::string of_start = own.empty() ? config_of_run(find_checkpoint(init)) : own;

@@ -5,8 +5,12 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "experiments/pack/formats.h"
 #include "lpmm/base/error.h"
+#include "lpmm/base/process.h"
 #include "lpmm/base/text.h"
+#include "lpmm/data/sentences/own_words.h"
+#include "lpmm/data/table.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;
@@ -44,6 +48,14 @@ std::vector<std::string> shipped_config_names() {
 
 std::string find_config(const std::string& path_or_name) {
   std::error_code none;
+  const std::string lower = lower_case(path_or_name);
+  const bool is_folder = fs::is_directory(path_or_name, none);
+  if (is_folder || ((is_table(lower) || is_word_file(lower)) && fs::exists(path_or_name, none))) {
+    throw UsageError(fmt::format(
+        "{0}: {1}, no configuration. On data a run or an imported model is trained by lpmm train --init RUN "
+        "--set data.path={2} --out DIR, and a new model by lpmm train CONFIG --set data.path={2} --out DIR",
+        path_or_name, is_folder ? "is a folder" : "holds data", path_argument(path_or_name)));
+  }
   if (fs::exists(path_or_name, none) || path_or_name.find('/') != std::string::npos) return path_or_name;
   const std::vector<std::string> names = shipped_config_names();
   if (std::find(names.begin(), names.end(), path_or_name) != names.end()) {

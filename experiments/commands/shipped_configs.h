@@ -12,8 +12,8 @@ namespace lpmm {
 // Returns the names in alphabetical order; none if the configurations are not found.
 std::vector<std::string> shipped_config_names();
 
-// A path as it was given, where that is a file or folder or cannot be a name; else the file of the shipped
-// configuration of that name ("resnet8_drawn"). Throws UsageError where there is neither.
+// A path as it was given, where that is a file or cannot be a name; else the file of the shipped
+// configuration of that name ("resnet8_drawn"). Throws UsageError where there is neither, and for data.
 std::string find_config(const std::string& path_or_name);
 
 // The pages that come with the program, below this folder; empty where that is not found.

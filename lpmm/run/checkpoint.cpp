@@ -11,6 +11,7 @@
 #include <set>
 
 #include "lpmm/base/error.h"
+#include "lpmm/base/process.h"
 #include "lpmm/files/files.h"
 #include "lpmm/memory/device_memory.h"
 #include "lpmm/memory/roles.h"
@@ -428,8 +429,16 @@ std::string find_checkpoint(const std::string& path) {
   for (const fs::path& folder : {given / "checkpoints", given}) {
     if (std::string found = newest_checkpoint(folder.string()); !found.empty()) return found;
   }
+  const fs::path ending = given.extension();
+  const bool is_published =
+      fs::exists(given / "config.json", error) ||
+      (fs::is_regular_file(given, error) && (ending == ".safetensors" || ending == ".gguf"));
   throw UsageError(
-      fmt::format("{}: holds no checkpoint; name a run's folder or a folder step_NNNNNNNN", path));
+      is_published
+          ? fmt::format("{}: is a published model, no run: make one of it by lpmm import {} --out RUN, and "
+                        "name RUN here",
+                        path, path_argument(path))
+          : fmt::format("{}: holds no checkpoint; name a run's folder or a folder step_NNNNNNNN", path));
 }
 
 CheckpointInfo inspect_checkpoint(const std::string& path) {

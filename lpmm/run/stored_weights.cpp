@@ -300,8 +300,18 @@ InitialParameters set_initial_parameters(const RunConfig& config, const Model& m
   if (!drawn_head(weights, memory, family.head, family.other_head, has_others).empty()) {
     model.initialize(memory, config.train.seed, progress);
   }
-  std::vector<std::string> drawn =
-      load_parameters(weights, memory, family.head, has_others, family.other_head);
+  std::vector<std::string> drawn;
+  try {
+    drawn = load_parameters(weights, memory, family.head, has_others, family.other_head);
+  } catch (const RunError& e) {
+    const Family& other = config.families->find(weights.model());
+    if (other.name == family.name) throw;
+    throw RunError(
+        fmt::format("{}. The run has a model of the family {}, the configuration one of {}: "
+                    "--init RUN without a CONFIG takes the run's model, and so do the recipes "
+                    "tune_*, which name none",
+                    e.what(), other.name, family.name));
+  }
   load_buffers(weights, buffers);
   std::string reason;
   if (has_others) reason = compare_classes(run, stored_classes(weights, config.model), config, class_names);

@@ -26,8 +26,9 @@ std::string published_folder(const std::string& path) {
 void refuse_no_model(const std::string& path) {
   std::error_code none;
   if (!fs::exists(path, none)) {
-    const bool may_be_hub =
-        std::ranges::count(path, '/') == 1 && !path.starts_with('.') && !path.starts_with('/');
+    const bool may_be_hub = std::ranges::count(path, '/') < 2 && !path.starts_with('.') &&
+                            !path.starts_with('/') && !path.ends_with(".safetensors") &&
+                            !path.ends_with(".gguf");
     throw RunError(fmt::format(
         "{}: there is no such file or folder{}", path,
         may_be_hub ? "; where that is a model on a hub, download it first and give its folder: hf download " +

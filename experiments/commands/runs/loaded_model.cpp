@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lpmm/program/family.h"
+#include "lpmm/run/beside/model_files.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/run_folder.h"
 #include "lpmm/run/setup.h"
@@ -16,7 +17,9 @@ std::string config_beside(const std::string& checkpoint) {
   const std::string path = config_of_run(checkpoint);
   if (path.empty()) {
     throw UsageError(
-        fmt::format("{}: has no config.toml in its run; name the run's config with --config", checkpoint));
+        fmt::format("{}: has no config.toml of its run, which lies beside the folder checkpoints: name it "
+                    "within its run's folder, or copy that whole, with config.toml and {}",
+                    checkpoint, kModelFiles));
   }
   check_config_seal(path);
   return path;

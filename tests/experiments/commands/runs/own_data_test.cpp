@@ -59,7 +59,7 @@ TEST_F(OwnData, ATableTrainsAnImportedModelInThreeCommands) {
   const Outcome scored = lpmm({"eval", "mine", "--data", "more.jsonl", "--json"});
   ASSERT_EQ(scored.code, 0) << scored.err;
   EXPECT_EQ(scored.json()["sentences"], 1);
-  // The run goes on without a configuration too, and without the model that it started from,, and says what
+  // The run goes on without a configuration too, and without the model that it started from, and says what
   // more steps do to its schedule.
   fs::remove_all(path("base"));
   const Outcome longer =
@@ -266,6 +266,40 @@ TEST_F(OwnData, WhatIsLeftOpenIsAskedFor) {
   fs::remove(path("base/config.toml"));
   expect_failure(lpmm({"train", "--init", "base", "--set", "data.path=x.csv", "--out", "mine"}), 2,
                  {"has no config.toml beside its checkpoints", "name a CONFIG"});
+  const Outcome alone = lpmm({"sample", "base", "--prompt", "a"});
+  expect_failure(alone, 2,
+                 {"has no config.toml of its run", "copy that whole, with config.toml and model_files"});
+  EXPECT_EQ(alone.err.find("--config"), std::string::npos) << alone.err;
+}
+
+TEST_F(OwnData, WhatIsNamedInAWrongPlaceIsToldTheRightOne) {
+  const std::string published = kGolden + std::string("roberta_tiny");
+  write("mine.csv", "text,label\na cat,x\na dog,y\n");
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"train", "--init", published, "--set", "data.path=mine.csv", "--out", "x"},
+        {"eval", published},
+        {"classify", published, "--file", "mine.csv"},
+        {"sample", kGolden + std::string("gpt2_tiny.safetensors"), "--prompt", "a"}}) {
+    expect_failure(lpmm(command), 2, {"is a published model, no run", "lpmm import /", "--out RUN"});
+  }
+  write("story.TXT", "a cat");
+  for (const char* data : {"mine.csv", "story.TXT", "."}) {
+    expect_failure(lpmm({"train", data, "--out", "x"}), 2,
+                   {", no configuration", std::string("lpmm train --init RUN --set data.path=") + data});
+  }
+  for (const char* recipe : {"tune_text", "tune_sentences", "chat_tune"}) {
+    expect_failure(lpmm({"train", recipe, "--set", "data.path=mine.csv", "--out", "x"}), 2,
+                   {recipe, "names no model", "add --init RUN"});
+  }
+  write(
+      "other.toml",
+      "[model]\nname = \"gpt\"\nlayers = 1\nheads = 2\nembedding = 16\ncontext = 16\n[data]\nset = \"text\"\n"
+      "path = \"text.txt\"\ntokenizer = \"characters\"\n[train]\nsteps = 1\nbatch = 2\n");
+  write("text.txt", std::string(600, 'a') + std::string(600, 'b'));
+  ASSERT_EQ(lpmm({"import", kGolden + std::string("llama_tiny"), "--out", "base"}).code, 0);
+  expect_failure(lpmm({"train", "other.toml", "--init", "base", "--out", "x"}), 1,
+                 {"of the family llama, the configuration one of gpt", "--init RUN without a CONFIG"});
+  expect_failure(lpmm({"import", "gpt2", "--out", "x"}), 1, {"hf download gpt2 --local-dir FOLDER"});
 }
 
 TEST_F(OwnData, WordsFindWhatTheyAreAbout) {
