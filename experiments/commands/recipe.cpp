@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 #include "experiments/commands/shipped_configs.h"
@@ -155,6 +156,19 @@ RunConfig load_config(const StartArguments& arguments, const std::string& own, b
   RunConfig loaded = config.load(of_start.empty() ? nullptr : &start.model);
   loaded.train.init = init;
   return loaded;
+}
+
+void fit_batch(const StartArguments& arguments, Setup& setup, bool quiet) {
+  const ConfigArguments& given = arguments.config;
+  RunConfig& config = setup.config;
+  const std::int64_t examples = setup.size.train_examples;
+  if (!given.path.empty() || set_to(given, "train.batch") || set_to(given, "train.microbatches")) return;
+  if (examples == 0 || examples >= config.train.batch || config.data.keeps_last) return;
+  config.train.batch = batch_for(examples);
+  config.train.microbatches = std::gcd(config.train.batch, config.train.microbatches);
+  if (quiet) return;
+  tell(fmt::format("the recipe takes train.batch = {} for {} training examples\n", config.train.batch,
+                   examples));
 }
 
 }  // namespace lpmm

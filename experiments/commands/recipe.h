@@ -4,6 +4,7 @@
 #include <string>
 
 #include "experiments/commands/arguments.h"
+#include "lpmm/run/setup.h"
 
 namespace lpmm {
 
@@ -19,5 +20,9 @@ void add_start_arguments(CLI::App& command, StartArguments& arguments);
 // unless `quiet`. `own` is the config.toml of a run that goes on, or empty: it stands for a CONFIG that is
 // left out, and for --init, which may be gone.
 RunConfig load_config(const StartArguments& arguments, const std::string& own, bool quiet);
+
+// Where a recipe decides the batch, and the data has fewer examples than that: takes one that fits, which
+// standard error is told of unless `quiet`.
+void fit_batch(const StartArguments& arguments, Setup& setup, bool quiet);
 
 }  // namespace lpmm

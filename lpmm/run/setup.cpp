@@ -213,6 +213,11 @@ void take_tokenizer_files(RunConfig& config, const std::string& checkpoint) {
   if (names_tokenizer_files(text)) config.data.text.tokenizer = text.tokenizer;
 }
 
+int batch_for(std::int64_t examples) {
+  return static_cast<int>(
+      std::bit_floor(std::max(std::uint64_t{1}, static_cast<std::uint64_t>(examples) / 2)));
+}
+
 void check_trained(const Setup& setup, const Model& model) {
   const RunConfig& config = setup.config;
   if (config.model.classes == 0) {
@@ -228,16 +233,18 @@ void check_trained(const Setup& setup, const Model& model) {
   }
   const std::int64_t examples = setup.size.train_examples, steps = steps_of(setup);
   if (examples == 0) {
-    throw UsageError(
-        fmt::format("of {} nothing is left to train on: data.validation_share = {} keeps all of it "
-                    "for tests; a smaller one: --set data.validation_share=0.1",
-                    config.data.set, config.data.text.validation_share));
+    const double share = config.data.text.validation_share, usual = TextOptions().validation_share;
+    const bool may_be_smaller = share > usual && setup.size.test_examples > 1;
+    throw UsageError(fmt::format(
+        "of {} nothing is left to train on: data.validation_share = {} keeps all of it for tests; {}",
+        config.data.set, share,
+        may_be_smaller ? fmt::format("a smaller one: --set data.validation_share={}", usual)
+                       : "give more of it, or other data to test on (data.test_path)"));
   }
   if (examples < config.train.batch && !config.data.keeps_last) {
     throw UsageError(fmt::format(
         "train.batch = {} is more than the {} training examples of {}; a smaller one: --set train.batch={}",
-        config.train.batch, examples, config.data.set,
-        std::bit_floor(std::max(std::uint64_t{1}, static_cast<std::uint64_t>(examples) / 2))));
+        config.train.batch, examples, config.data.set, batch_for(examples)));
   }
   const bool is_frozen = config.model.has("frozen_statistics") && config.model.flag("frozen_statistics");
   if (config.data.keeps_last && examples % config.train.batch != 0 && !model.buffers().empty() &&

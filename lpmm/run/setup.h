@@ -60,6 +60,9 @@ std::string config_of_run(const std::string& checkpoint);
 // them.
 void take_tokenizer_files(RunConfig& config, const std::string& checkpoint);
 
+// Returns a batch that so many training examples fill at least once, mostly twice.
+int batch_for(std::int64_t examples);
+
 // Throws UsageError for what is not trained: a model that only embeds, fewer examples than a batch takes,
 // more steps than can be counted, a last batch that is filled up and normalised by its own statistics.
 void check_trained(const Setup& setup, const Model& model);

@@ -122,6 +122,7 @@ Setup prepare(const TrainArguments& o, int ranks, bool quiet) {
     return open_data(config, own.empty() ? nullptr : own_tokenizer(own, config),
                      progress.share_of("reading text"));
   }();
+  if (!goes_on) fit_batch(o.start, setup, quiet);
   if (!own.empty() || !init.empty()) take_from_model(setup, own.empty() ? find_checkpoint(init) : own);
   if (int& slots = setup.config.ranks.slots; slots == 0) {
     slots = goes_on ? load_config(beside, with_families({})).ranks.slots : ranks > 1 ? ranks : 0;

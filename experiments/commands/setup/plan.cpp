@@ -144,7 +144,8 @@ int run_plan(const PlanArguments& o) {
   if (o.ranks > 1 && config.ranks.slots == 0) config.ranks.slots = o.ranks;
   if (o.stage > 0) config.ranks.stage = o.stage;
   check_ranks(config, o.ranks);
-  const Setup setup = open_data(config, std::move(tokenizer));
+  Setup setup = open_data(config, std::move(tokenizer));
+  fit_batch(o.start, setup, o.json);
   const auto model = make_model(setup.config);
   check_trained(setup, *model);
   const Plan plan = plan_of_rank(setup, *model, o.ranks);

@@ -302,6 +302,26 @@ TEST_F(OwnData, WhatIsNamedInAWrongPlaceIsToldTheRightOne) {
   expect_failure(lpmm({"import", "gpt2", "--out", "x"}), 1, {"hf download gpt2 --local-dir FOLDER"});
 }
 
+TEST_F(OwnData, FewExamplesGetABatchThatFits) {
+  ASSERT_EQ(lpmm({"import", kGolden + std::string("roberta_tiny"), "--out", "base"}).code, 0);
+  std::string lines = "text,label\n";
+  for (int i = 0; i < 12; ++i) lines += fmt::format("cat {},{}\n", i, i % 2 ? "up" : "down");
+  write("few.csv", lines);
+  write("one.csv", "text,score\na cat,1.5\n");
+  const auto train = [&](std::vector<std::string> settings) {
+    std::vector<std::string> command = {"train",          "--init", "base", "--set",
+                                        "train.epochs=1", "--out",  "mine"};
+    for (const std::string& setting : settings) command.insert(command.end(), {"--set", setting});
+    return lpmm(command);
+  };
+  expect_failure(train({"data.path=few.csv", "train.batch=32"}), 2, {"train.batch = 32", "train.batch=4"});
+  expect_failure(train({"data.path=few.csv", "data.validation_share=1"}), 2, {"data.validation_share=0.1"});
+  expect_failure(train({"data.path=one.csv"}), 2,
+                 {"nothing is left to train on", "or other data to test on"});
+  expect_said(train({"data.path=few.csv"}), "the recipe takes train.batch = 4 for 11 training examples");
+  EXPECT_NE(config_of("mine").find("batch = 4\n"), std::string::npos);
+}
+
 TEST_F(OwnData, WordsFindWhatTheyAreAbout) {
   const auto expect_found = [&](const std::vector<std::string>& words,
                                 const std::vector<std::string>& parts) {
