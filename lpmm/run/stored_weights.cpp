@@ -240,11 +240,11 @@ std::string compare_classes(const Json& run, int told, const RunConfig& config,
   static constexpr std::ptrdiff_t kMostShown = 8;
   const std::vector<std::string> stored = stored_class_names(run);
   const auto text = [](int count, const std::vector<std::string>& of) {
-    if (count < 2) return std::string(count == 1 ? "a number" : "no classes");
+    if (count < 2 && of.empty()) return std::string(count == 1 ? "a number" : "no classes");
     if (of.empty()) return fmt::format("{} classes", count);
     const auto end = of.begin() + std::min(std::ssize(of), kMostShown);
-    return printable(fmt::format("{} classes ({}{})", count, fmt::join(of.begin(), end, ", "),
-                                 end == of.end() ? "" : ", ..."));
+    return printable(fmt::format("{} class{} ({}{})", count, count == 1 ? "" : "es",
+                                 fmt::join(of.begin(), end, ", "), end == of.end() ? "" : ", ..."));
   };
   std::string first;
   const auto [a, b] = std::ranges::mismatch(stored, names);
@@ -252,7 +252,8 @@ std::string compare_classes(const Json& run, int told, const RunConfig& config,
     first = printable(fmt::format("; class {} is {} there, {} here", a - stored.begin(), *a, *b));
   }
   const std::string& data = config.data.text.path.empty() ? config.data.set : config.data.text.path;
-  return fmt::format("the model tells {}, {} has {}{}", text(told, stored), data,
+  return fmt::format("the model tells {}, {} has {}{}",
+                     text(told, told == 1 ? std::vector<std::string>() : stored), data,
                      text(config.model.classes, names), first);
 }
 

@@ -56,7 +56,7 @@ int run_eval(const EvalArguments& o) {
   Progress progress(o.json);
   pack_named_pictures(config, checkpoint, progress);
   Setup setup = open_data(config, std::move(tokenizer), progress.share_of("reading text"));
-  take_from_model(setup, checkpoint);
+  take_from_model(setup, checkpoint, true);
   if (task.tests_own_part && request.data.empty() && o.config.empty()) check_data(setup, checkpoint);
   const EvalResult result =
       evaluate(setup, *make_model(setup.config), checkpoint, progress.share_of("evaluating"));

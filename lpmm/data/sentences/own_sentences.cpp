@@ -339,7 +339,9 @@ void read_tables(Table& train, const OwnFiles& files, const SentenceSource& sour
   if (!train.rows.empty()) describe(train, columns, set);
   tell_columns(train, columns, set.is_number());
   set.train = read_examples(train, columns, set);
-  if (!set.is_number() && set.labels.size() < 2) {
+  const bool is_tests =
+      source.validation_share == 1 && files.test.empty();  // of a model that has the classes
+  if (!set.is_number() && set.labels.size() < 2 && !is_tests) {
     throw RunError(fmt::format("{}: its lines have one {}, there must be two", train.path,
                                name_of_answer(train, columns)));
   }

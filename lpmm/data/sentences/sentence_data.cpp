@@ -99,6 +99,7 @@ SentenceData::SentenceData(const SentenceSet& set, std::shared_ptr<const Tokeniz
 SentenceData SentenceData::numbered(std::vector<std::string> names,
                                     const std::vector<std::int32_t>& places) const {
   SentenceData other = *this;
+  other.classes_ = static_cast<int>(names.size());
   other.class_names_ = std::move(names);
   for (auto* examples : {&other.train_, &other.test_}) {
     const auto move = [&](std::int32_t& label) {

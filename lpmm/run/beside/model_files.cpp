@@ -55,7 +55,7 @@ std::optional<Pixels> pixels_of(const Json& object, const char* mean, const char
   throw RunError(fmt::format("{}: {} and {} are of different lengths", file, mean, deviation));
 }
 
-// Labels of data numbered by `from`, as `to` has the same names.
+// Labels of data numbered by `from`, as `to` numbers them; empty: it lacks some of the names.
 std::vector<std::int32_t> places(const std::vector<std::string>& from, const std::vector<std::string>& to) {
   std::map<std::string, std::int32_t> at;
   for (const std::string& name : to) at.emplace(name, static_cast<std::int32_t>(at.size()));
@@ -64,7 +64,7 @@ std::vector<std::int32_t> places(const std::vector<std::string>& from, const std
     const auto found = at.find(name);
     if (found != at.end()) out.push_back(found->second);
   }
-  return at.size() == from.size() ? out : std::vector<std::int32_t>();
+  return out.size() == from.size() ? out : std::vector<std::int32_t>();
 }
 
 // All that is below a folder: links to folders are not followed.
@@ -144,12 +144,12 @@ void write_pixels(const std::string& folder, const Pixels& pixels) {
   write_text(file.string(), said.dump(1) + "\n");
 }
 
-void take_from_model(Setup& setup, const std::string& checkpoint) {
+void take_from_model(Setup& setup, const std::string& checkpoint, bool is_tested) {
   setup.model_files = model_files_of(checkpoint);
   const Json run = checkpoint_run(checkpoint);
   const std::vector<std::string> names = stored_class_names(run);
   std::vector<std::int32_t> by_name = places(setup.class_names, names);
-  setup.numbers_classes = by_name.size() != names.size() && numbers_classes(run, setup.class_names);
+  setup.numbers_classes = by_name.empty() && numbers_classes(run, setup.class_names);
   if (setup.numbers_classes) {
     by_name.resize(names.size());
     std::iota(by_name.begin(), by_name.end(), 0);
@@ -158,9 +158,14 @@ void take_from_model(Setup& setup, const std::string& checkpoint) {
                                data.text.path.empty() ? data.set : data.text.path, names.front(),
                                names.size() - 1, names.back())));
   }
-  if (by_name.size() != names.size() || names.empty() || names == setup.class_names) return;
-  if (auto other = setup.task->numbered(names, by_name)) setup.task = std::move(other);
+  const bool lacks_some = by_name.size() < names.size();
+  if (by_name.empty() || (lacks_some && !is_tested) || names == setup.class_names) return;
+  auto other = setup.task->numbered(names, by_name);
+  if (other == nullptr && lacks_some) return;
   setup.class_names = names;
+  if (other == nullptr) return;
+  setup.task = std::move(other);
+  setup.task->fit(setup.config.model);
 }
 
 std::shared_ptr<const ImageData> fit_images(const Setup& setup, ImageData data) {

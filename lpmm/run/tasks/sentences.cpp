@@ -96,6 +96,7 @@ void name_sentences(const DataRequest& request, RunConfig& config) {
   config.data.set = request.task;
   text.path = request.data;
   text.test_path.clear();
+  if (request.task == kSentencesByPath) text.validation_share = 1;  // as above
 }
 
 }  // namespace

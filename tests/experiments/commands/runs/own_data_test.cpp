@@ -59,6 +59,13 @@ TEST_F(OwnData, ATableTrainsAnImportedModelInThreeCommands) {
   const Outcome scored = lpmm({"eval", "mine", "--data", "more.jsonl", "--json"});
   ASSERT_EQ(scored.code, 0) << scored.err;
   EXPECT_EQ(scored.json()["sentences"], 1);
+  // As another set, it has all of its rows tested, and those are of the classes that the run has.
+  const Outcome other = lpmm({"eval", "mine", "--task", "sentences", "--data", "more.jsonl", "--json"});
+  ASSERT_EQ(other.code, 0) << other.err;
+  EXPECT_EQ(other.json()["test_loss"], scored.json()["test_loss"]);
+  write("less.jsonl", "{\"text\": \"a cat\", \"mood\": \"flat\"}\n");
+  expect_failure(lpmm({"eval", "mine", "--task", "sentences", "--data", "less.jsonl"}), 2,
+                 {"the model tells 2 classes (down, up)", "has 1 class (flat)"});
   // The run goes on without a configuration too, and without the model that it started from, and says what
   // more steps do to its schedule.
   fs::remove_all(path("base"));
@@ -308,6 +315,7 @@ TEST_F(OwnData, FewExamplesGetABatchThatFits) {
   for (int i = 0; i < 12; ++i) lines += fmt::format("cat {},{}\n", i, i % 2 ? "up" : "down");
   write("few.csv", lines);
   write("one.csv", "text,score\na cat,1.5\n");
+  write("same.csv", "text,label\na cat,up\na dog,up\n");
   const auto train = [&](std::vector<std::string> settings) {
     std::vector<std::string> command = {"train",          "--init", "base", "--set",
                                         "train.epochs=1", "--out",  "mine"};
@@ -318,6 +326,8 @@ TEST_F(OwnData, FewExamplesGetABatchThatFits) {
   expect_failure(train({"data.path=few.csv", "data.validation_share=1"}), 2, {"data.validation_share=0.1"});
   expect_failure(train({"data.path=one.csv"}), 2,
                  {"nothing is left to train on", "or other data to test on"});
+  expect_failure(train({"data.path=same.csv", "data.test_path=same.csv", "data.validation_share=1"}), 1,
+                 {"its lines have one label, there must be two"});
   expect_said(train({"data.path=few.csv"}), "the recipe takes train.batch = 4 for 11 training examples");
   EXPECT_NE(config_of("mine").find("batch = 4\n"), std::string::npos);
 }
