@@ -32,9 +32,9 @@ std::optional<Pixels> read_pixels(const std::string& folder);
 void write_pixels(const std::string& folder, const Pixels& pixels);
 
 // Data for the model of a checkpoint: where it has the same classes in another order, they are numbered as
-// the model has them; where it numbers them, they get the model's names, with a line about it; where sentences
-// that it `is_tested` on lack some of its classes, it keeps all of them. Pictures are normalised as its files
-// say.
+// the model has them; where it numbers them, they get the model's names, with a line about it; where
+// sentences that it `is_tested` on lack some of its classes, it keeps all of them. Pictures are normalised as
+// its files say.
 void take_from_model(Setup& setup, const std::string& checkpoint, bool is_tested = false);
 // Images as the model of `setup`, else of train.init, has them. Throws RunError where it has other channels.
 std::shared_ptr<const ImageData> fit_images(const Setup& setup, ImageData data);
