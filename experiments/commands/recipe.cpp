@@ -164,11 +164,15 @@ void fit_batch(const StartArguments& arguments, Setup& setup, bool quiet) {
   const std::int64_t examples = setup.size.train_examples;
   if (!given.path.empty() || set_to(given, "train.batch") || set_to(given, "train.microbatches")) return;
   if (examples == 0 || examples >= config.train.batch || config.data.keeps_last) return;
+  const int before = config.train.microbatches;
   config.train.batch = batch_for(examples);
-  config.train.microbatches = std::gcd(config.train.batch, config.train.microbatches);
+  config.train.microbatches = std::gcd(config.train.batch, before);
   if (quiet) return;
-  tell(fmt::format("the recipe takes train.batch = {} for {} training examples\n", config.train.batch,
-                   examples));
+  const std::string fewer = config.train.microbatches == before
+                                ? ""
+                                : fmt::format(", train.microbatches = {}", config.train.microbatches);
+  tell(fmt::format("the recipe takes train.batch = {}{} for {} training examples\n", config.train.batch,
+                   fewer, examples));
 }
 
 }  // namespace lpmm

@@ -11,6 +11,7 @@
 #include "lpmm/base/text.h"
 #include "lpmm/data/sentences/own_words.h"
 #include "lpmm/data/table.h"
+#include "lpmm/files/toml_table.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;
@@ -46,21 +47,36 @@ std::vector<std::string> shipped_config_names() {
   return names;
 }
 
+namespace {
+
+// Returns true for tables, and for texts that are no TOML.
+bool holds_data(const std::string& path) {
+  const std::string lower = lower_case(path);
+  if (is_table(lower) || !is_word_file(lower)) return is_table(lower);
+  try {
+    TomlTable::load(path);
+    return false;
+  } catch (const std::exception&) {
+    return true;
+  }
+}
+
+}  // namespace
+
 std::string find_config(const std::string& path_or_name) {
   std::error_code none;
-  const std::string lower = lower_case(path_or_name);
-  const bool is_folder = fs::is_directory(path_or_name, none);
-  if (is_folder || ((is_table(lower) || is_word_file(lower)) && fs::exists(path_or_name, none))) {
+  const std::vector<std::string> names = shipped_config_names();
+  const bool is_shipped = std::ranges::find(names, path_or_name) != names.end();
+  const bool is_folder = fs::is_directory(path_or_name, none) && !is_shipped;
+  if (is_folder || (fs::is_regular_file(path_or_name, none) && holds_data(path_or_name))) {
     throw UsageError(fmt::format(
         "{0}: {1}, no configuration. On data a run or an imported model is trained by lpmm train --init RUN "
         "--set data.path={2} --out DIR, and a new model by lpmm train CONFIG --set data.path={2} --out DIR",
         path_or_name, is_folder ? "is a folder" : "holds data", path_argument(path_or_name)));
   }
+  if (fs::is_regular_file(path_or_name, none)) return path_or_name;
+  if (is_shipped) return (folder_of_configs() / (path_or_name + ".toml")).string();
   if (fs::exists(path_or_name, none) || path_or_name.find('/') != std::string::npos) return path_or_name;
-  const std::vector<std::string> names = shipped_config_names();
-  if (std::find(names.begin(), names.end(), path_or_name) != names.end()) {
-    return (folder_of_configs() / (path_or_name + ".toml")).string();
-  }
   if (names.empty()) return path_or_name;  // whoever opens it says that it is not there
   const std::vector<std::string_view> words(names.begin(), names.end());
   throw UsageError(fmt::format("{}: is neither a file nor a configuration that comes with lpmm ({}){}",

@@ -17,12 +17,12 @@
 //   accumulated_weight() and no_accumulation(), or kNoAccumulation, why gradients cannot be folded straight
 //     into the momentum; accumulates(), of which tensors they can, where that is not all;
 //   kFusedStates, those of kStates that its usual settings keep, where that is not all: what fused loops do;
-//   kHasFloatLoops, where fused loops are also compiled beside parameters, or sums, in fp32: as much code
-//   again; slow_momentum_kept(), where it has a slow momentum: the share that stays; usually_zero(rule), a
-//   scalar that costs arithmetic where it is not 0: loops of a GPU are compiled without it too;
-//   kVarianceGrows, where the variance is a sum over all steps, not an average; where a rule derived from it
-//   has the same arithmetic and scalars, Arithmetic, its own name; where a variance is kept per row, or per
-//   row and column, next(), what it becomes, given the mean
+//   kHasFloatLoops, where fused loops also take parameters, or sums, in fp32: as much code again;
+//   slow_momentum_kept(), where it has a slow momentum: the share that stays;
+//   usually_zero(rule), a scalar that costs arithmetic where it is not 0: loops of a GPU are compiled without
+//   it too; kVarianceGrows, where the variance is a sum over all steps, not an average; where a rule derived
+//   from it has the same arithmetic and scalars, Arithmetic, its own name; where a variance is kept per row,
+//   or per row and column, next(), what it becomes, given the mean
 //     square of the clipped gradient there, and take_row_mean(), where the rule asks for the mean over all
 //     rows: a pass before all others that reads the accumulator; shares(), where some rows share one;
 //   where an update is several passes over the whole tensor, Pass, which of them this one is;

@@ -94,10 +94,10 @@ void tell_test_files(const std::string& folder, std::span<const std::string> fil
 std::string find_table(const std::string& stem);
 
 // .csv: cells between commas, or semicolons or tabs where the first line has no comma, with quotes as RFC
-// 4180 has them. .tsv: tabs; a cell in quotes ends on its line, or on a later one where lines are rows only
-// together, and any other quote is text. The first line has names. .jsonl: an object per line; .json: a list
-// of objects; what is missing or null is an empty cell. Throws RunError naming file and line for what is none
-// of these, is no UTF-8, or is over 1 GB.
+// 4180 has them. .tsv: tabs; a cell in quotes ends on its line, or on a later one where lines make a row only
+// when they are joined, and any other quote is text. The first line has names. .jsonl: an object per line;
+// .json: a list of objects; what is missing or null is an empty cell. Throws RunError naming file and line
+// for what is none of these, is no UTF-8, or is over 1 GB.
 Table read_table(const std::string& path, const TableReading& reading = {});
 
 // Tabs alone, where quotes are text, as GLUE's files are. Rows may be of any length. `has_names`: the first

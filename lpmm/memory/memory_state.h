@@ -116,7 +116,7 @@ struct MemoryState {
   std::uint32_t step = 0;
   bool stepping = false, failed = false, broken = false;
   bool agreed = false;           // in the step under way, all ranks on whether it failed
-  bool others_may_read = false;  // or are still sent, what the last step left
+  bool others_may_read = false;  // or be sent, what the last step left
   std::string failure;
   // For each update of the step under way: true if all that it made could be stored, and its tensor.
   std::vector<std::pair<const bool*, int>> pending;

@@ -105,7 +105,8 @@ class ModelMemory {
   Ledger ledger() const;  // as memory_ledger's, and the workspace of updates
 
   // Initial values, the host's, in fp32 or kernels::Values::bf16(...), rounded with the parameters' noise of
-  // step 0; a compensation takes what that leaves. Ranges as in kernels/packed.h.
+  // step 0; a compensation takes what that leaves. Ranges as in kernels/packed.h. All ranks call it, when
+  // none reads parameters in shares.
   void initialize(int tensor, std::int64_t first, const kernels::Values& values);
   // Decodes the parameter as forward and backward read it, without a compensation. `out` is memory of the
   // device, and nothing but its elements' own alignment is asked of it; the CPU's is the host's.

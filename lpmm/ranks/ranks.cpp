@@ -48,6 +48,7 @@ class LinkedRanks final : public Ranks {
 
   void swap_at(const RankPlace& place, std::span<const std::span<const std::byte>> send,
                std::span<const std::span<std::byte>> receive) override {
+    if (!lost_.empty()) throw RankLost(lost_);  // what comes may be the rest of something else
     std::vector<std::span<const std::byte>> out(send.begin(), send.end());
     std::vector<std::span<std::byte>> in(receive.begin(), receive.end());
     out[static_cast<std::size_t>(rank())] = {};
@@ -110,18 +111,20 @@ class LinkedRanks final : public Ranks {
     return send(socket, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   }
   template <class Span>
-  bool take(ssize_t count, std::size_t peer, Span& left, const RankPlace& place) const {
+  bool take(ssize_t count, std::size_t peer, Span& left, const RankPlace& place) {
     if (count < 0 && errno != EAGAIN && errno != EINTR) lose(peer, "has ended", place);
     if (count <= 0) return false;
     left = left.subspan(static_cast<std::size_t>(count));
     return true;
   }
-  [[noreturn]] static void lose(std::size_t peer, const std::string& what, const RankPlace& place) {
-    throw RankLost(fmt::format("rank {} {}, {}", peer, what, to_string(place)));
+  [[noreturn]] void lose(std::size_t peer, const std::string& what, const RankPlace& place) {
+    lost_ = fmt::format("rank {} {}, {}", peer, what, to_string(place));
+    throw RankLost(lost_);
   }
 
   std::vector<Socket> peers_;  // that of this rank is none
   double timeout_;
+  std::string lost_;  // why a rank was lost
 };
 
 }  // namespace

@@ -432,7 +432,8 @@ std::string find_checkpoint(const std::string& path) {
   const fs::path ending = given.extension();
   const bool is_published =
       fs::exists(given / "config.json", error) ||
-      (fs::is_regular_file(given, error) && (ending == ".safetensors" || ending == ".gguf"));
+      (fs::is_regular_file(given, error) && (ending == ".safetensors" || ending == ".gguf") &&
+       !fs::exists(given.parent_path() / "state.json", error));
   throw UsageError(
       is_published
           ? fmt::format("{}: is a published model, no run: make one of it by lpmm import {} --out RUN, and "

@@ -309,8 +309,8 @@ InitialParameters set_initial_parameters(const RunConfig& config, const Model& m
     if (other.name == family.name) throw;
     throw RunError(
         fmt::format("{}. The run has a model of the family {}, the configuration one of {}: "
-                    "--init RUN without a CONFIG takes the run's model, and so do the recipes "
-                    "tune_*, which name none",
+                    "--init RUN without a CONFIG takes the run's model, and so do recipes that "
+                    "name none, as tune_text",
                     e.what(), other.name, family.name));
   }
   load_buffers(weights, buffers);

@@ -9,8 +9,9 @@ namespace lpmm {
 
 // Settings of sampling are none of them: `lpmm sample` has its own.
 inline constexpr std::string_view kGenerationKeys =
-    "_from_model_config transformers_version output_* return_dict* use_cache cache_implementation *_token_id "
-    "bad_words_ids do_sample";
+    "_from_model_config transformers_version output_* return_dict* use_cache cache_implementation "
+    "bos_token_id eos_token_id pad_token_id decoder_start_token_id forced_eos_token_id bad_words_ids "
+    "do_sample";
 inline constexpr std::string_view kTokenizerKeys =
     "tokenizer_class processor_class backend auto_map name_or_path model_input_names *_token *_tokens "
     "added_tokens_decoder chat_template model_max_length max_length max_len stride truncation* padding* "

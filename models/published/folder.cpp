@@ -9,6 +9,7 @@
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <vector>
 
 #include "lpmm/base/terminal.h"
@@ -89,20 +90,25 @@ void name_unused_keys(const Publisher& publisher, std::string_view type, const J
   }
 }
 
+// Returns true if a key that is known has a value that is otherwise here: the end of a long text is cut off,
+// special tokens in a text are found, `lpmm sample` draws, and a translation never has its first token again.
+bool is_otherwise(const Json& object, const std::string& key, const Json& value) {
+  if (key == "bad_words_ids") return value != Json::array({{object.value("decoder_start_token_id", Json())}});
+  return (key == "truncation_side" && value == "left") || (key == "split_special_tokens" && value == true) ||
+         (key == "do_sample" && value == false);
+}
+
 // The same of a file beside config.json that its row names keys of.
 void name_unused_keys(const Publisher& publisher, const fs::path& folder, const std::string& name,
                       std::vector<std::string>& names) {
   const FileRow* row = find_file(publisher, name);
   if (row == nullptr || row->keys.empty()) return;
   const Json json = read_json((folder / name).string(), kLongest);
+  std::set<std::string> said;
   const auto add = [&](const Json& object) {
     for (const auto& [key, value] : object.items()) {
-      // Here the end is cut off, and special tokens in a text are always found.
-      const bool is_otherwise =
-          (key == "truncation_side" && value == "left") || (key == "split_special_tokens" && value == true);
-      const std::string what = fmt::format("{}: {}", name, key);
-      if ((is_otherwise || !is_among(key, row->keys)) && std::ranges::find(names, what) == names.end())
-        names.push_back(what);
+      if ((is_otherwise(object, key, value) || !is_among(key, row->keys)) && said.insert(key).second)
+        names.push_back(fmt::format("{}: {}", name, key));
     }
   };
   if (json.is_object()) add(json);

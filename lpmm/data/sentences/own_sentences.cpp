@@ -119,12 +119,6 @@ bool are_numbers(const Table& table, int answer) {
   return has_fraction && 2 * numbers > table.rows.size();
 }
 
-std::vector<Metric> fitting_metrics(const SentenceSet& set) {
-  if (set.is_number()) return {Metric::kSpearman, Metric::kPearson};
-  if (set.labels.size() == 2) return {Metric::kAccuracy, Metric::kF1, Metric::kMatthews};
-  return {Metric::kAccuracy};
-}
-
 // The classes of all rows, in order.
 std::vector<std::string> classes_in(const Table& table, const SentenceColumns& columns) {
   std::vector<std::string> labels;
@@ -173,7 +167,7 @@ void describe(const Table& table, const SentenceColumns& columns, SentenceSet& s
                                set.labels.size(), name_of_answer(table, columns), kMostClasses));
   }
   check_classes(table, columns, set.labels);
-  set.metrics = fitting_metrics(set);
+  set.metrics = usual_metrics(set.tells, set.labels);
   if (columns.tells_several()) set.tell_several();
 }
 
@@ -339,9 +333,7 @@ void read_tables(Table& train, const OwnFiles& files, const SentenceSource& sour
   if (!train.rows.empty()) describe(train, columns, set);
   tell_columns(train, columns, set.is_number());
   set.train = read_examples(train, columns, set);
-  const bool is_tests =
-      source.validation_share == 1 && files.test.empty();  // of a model that has the classes
-  if (!set.is_number() && set.labels.size() < 2 && !is_tests) {
+  if (!set.is_number() && set.labels.size() < 2 && !source.only_tests(files.test)) {
     throw RunError(fmt::format("{}: its lines have one {}, there must be two", train.path,
                                name_of_answer(train, columns)));
   }

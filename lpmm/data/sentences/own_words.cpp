@@ -213,12 +213,10 @@ void read_words(const std::string& train, std::optional<Table> read, const std::
     tags = set.labels;
   }
   std::erase(set.labels, kNotCounted);
-  const bool is_tests = source.validation_share == 1 && test.empty();  // of a model that has the classes
-  if (set.labels.size() < 2 && !is_tests)
+  if (set.labels.size() < 2 && !source.only_tests(test))
     throw RunError(fmt::format("{}: its words have one label, there must be two", train));
   set.tells = Tells::kWords;
-  set.metrics = {Metric::kAccuracy};
-  if (mark_entities(set.labels)) set.metrics.insert(set.metrics.begin(), Metric::kEntityF1);
+  set.metrics = usual_metrics(set.tells, set.labels);
   set.train = with_classes(std::move(file), set);
   if (!test.empty()) set.test = with_classes(read_tagged(test, {}, source), set);
 }

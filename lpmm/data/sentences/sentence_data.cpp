@@ -101,6 +101,7 @@ SentenceData SentenceData::numbered(std::vector<std::string> names,
   SentenceData other = *this;
   other.classes_ = static_cast<int>(names.size());
   other.class_names_ = std::move(names);
+  if (other.classes_ != classes_) other.metrics_ = usual_metrics(tells_, other.class_names_);
   for (auto* examples : {&other.train_, &other.test_}) {
     const auto move = [&](std::int32_t& label) {
       if (label >= 0) label = places[static_cast<std::size_t>(label)];

@@ -11,6 +11,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/data/images.h"
 #include "lpmm/data/scores.h"
+#include "lpmm/data/sentences/metrics.h"
 #include "lpmm/data/sentences/own_sentences.h"
 #include "lpmm/data/table.h"
 #include "lpmm/data/utf8.h"
@@ -143,9 +144,18 @@ std::int32_t SentenceSet::class_of(const std::string& label,
   return static_cast<std::int32_t>(at - labels.begin());
 }
 
+std::vector<Metric> usual_metrics(Tells tells, const std::vector<std::string>& labels) {
+  if (tells == Tells::kNumber) return {Metric::kSpearman, Metric::kPearson};
+  if (tells == Tells::kClasses) return {Metric::kMicroF1, Metric::kExactMatch};
+  if (tells == Tells::kWords && mark_entities(labels)) return {Metric::kEntityF1, Metric::kAccuracy};
+  if (tells == Tells::kClass && labels.size() == 2)
+    return {Metric::kAccuracy, Metric::kF1, Metric::kMatthews};
+  return {Metric::kAccuracy};
+}
+
 void SentenceSet::tell_several() {
   tells = Tells::kClasses;
-  metrics = {Metric::kMicroF1, Metric::kExactMatch};
+  metrics = usual_metrics(tells, labels);
   for (auto* examples : {&train, &test}) {
     for (SentenceExample& e : *examples) e.labels = {e.label};
   }

@@ -54,6 +54,9 @@ struct SentenceSet {
   void tell_several();
 };
 
+// The metrics of own data with such classes, the one that scores it first.
+std::vector<Metric> usual_metrics(Tells tells, const std::vector<std::string>& labels);
+
 // A public set. Its files lie in `folder` below data_folder(), each as it is or as .gz.
 struct NamedSentences {
   std::string_view name, folder;
@@ -81,6 +84,8 @@ struct SentenceSource {
   double validation_share = 0.1;  // own sentences: drawn for tests where there is no file for them
   std::string between = {};       // own sentences: what stands between several labels; empty: one
   bool skips_broken = false;      // own sentences: leaves out rows that cannot be read, and says so
+  // Returns true if all of one file is for tests, of a model that has the classes.
+  bool only_tests(const std::string& test) const { return validation_share == 1 && test.empty(); }
 };
 
 // Without a path kSentencesByPath is a set of nothing, for models that only embed. Throws RunError naming

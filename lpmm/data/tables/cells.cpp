@@ -37,8 +37,8 @@ Table::Row Cells::row() {
   return row;
 }
 
-void Cells::read(Table::Row& row) {
-  for (;;) {
+void Cells::read(Table::Row& row, std::size_t most) {
+  while (row.cells.size() <= most) {
     row.cells.push_back(cell());
     const bool goes_on = at_ < text_.size() && text_[at_] == between_;
     if (at_ < text_.size() && text_[at_] == '\n') ++line_;
@@ -82,7 +82,7 @@ void Cells::read_over_lines(Table::Row& row) {
 bool Cells::reads_quotes(std::size_t begin, Table::Row& row) {
   at_ = begin, line_ = row.line, quotes_ = Quotes::kAnywhere;
   try {
-    read(row);
+    read(row, columns_);
   } catch (const BrokenRow&) {
     row.cells.clear();
   }
@@ -102,8 +102,8 @@ std::string Cells::kept(std::string_view text) const {
   return std::string(text.substr(0, text.size() - (text.ends_with('\r') ? 1 : 0)));
 }
 
-bool Cells::ends_cell(std::size_t at) const {
-  while (at < text_.size() && (text_[at] == '\r' || text_[at] == ' ')) ++at;
+bool Cells::ends_cell(std::size_t at) {
+  for (; at < text_.size() && (text_[at] == '\r' || text_[at] == ' '); ++at) ++looked_at_;
   return at >= text_.size() || text_[at] == between_ || text_[at] == '\n';
 }
 
@@ -114,7 +114,7 @@ std::string Cells::cell() {
   const char ends[] = {between_, '\n', '\0'};
   const std::size_t end = std::min(text_.find_first_of(ends, at_, 2), text_.size());
   const std::string_view plain = text_.substr(at_, end - at_);
-  looked_at_ += plain.size();
+  looked_at_ += plain.size() + 1;
   at_ = end;
   return kept(plain);
 }

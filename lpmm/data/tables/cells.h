@@ -31,13 +31,14 @@ class Cells {
   Table::Row row();
 
  private:
-  void read(Table::Row& row);
+  // One more cell than `most` is read at most.
+  void read(Table::Row& row, std::size_t most = SIZE_MAX - 1);
   void read_over_lines(Table::Row& row);
   bool reads_quotes(std::size_t begin, Table::Row& row);
   std::size_t cells_of_next();
   bool looks_too_often() const { return looked_at_ > kMostLooks * text_.size() + kFreeLooks; }
   std::string kept(std::string_view text) const;
-  bool ends_cell(std::size_t at) const;
+  bool ends_cell(std::size_t at);
   std::string cell();
   std::optional<std::string> quoted_cell();
 

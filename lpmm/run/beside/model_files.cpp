@@ -55,10 +55,13 @@ std::optional<Pixels> pixels_of(const Json& object, const char* mean, const char
   throw RunError(fmt::format("{}: {} and {} are of different lengths", file, mean, deviation));
 }
 
-// Labels of data numbered by `from`, as `to` numbers them; empty: it lacks some of the names.
+// Labels of data numbered by `from`, as `to` numbers them; empty: it lacks some of the names, or has one
+// twice.
 std::vector<std::int32_t> places(const std::vector<std::string>& from, const std::vector<std::string>& to) {
   std::map<std::string, std::int32_t> at;
-  for (const std::string& name : to) at.emplace(name, static_cast<std::int32_t>(at.size()));
+  for (const std::string& name : to) {
+    if (!at.emplace(name, static_cast<std::int32_t>(at.size())).second) return {};
+  }
   std::vector<std::int32_t> out;
   for (const std::string& name : from) {
     const auto found = at.find(name);

@@ -88,6 +88,10 @@ TEST_F(TableTest, InATabSeparatedFileACellMayHoldLineBreaks) {
   EXPECT_EQ(cells("label\ttext\n0\t\"one\ntwo \"2\" x\"\n1\tb\n", true), (Rows{{"1", "b"}}));
   EXPECT_EQ(cells("text\tlabel\n\"b\nc\t2\nd\"\t1\n", true), (Rows{{"c", "2"}, {"d\"", "1"}}));
   expect_refused("a.tsv", "text\tlabel\n\"b\t1\t2\nc\t2\n", "line 2 has 3 cells, but the first line names 2");
+  // Cells that many rows would share with one long line are not read by each of them.
+  std::string chained = "x\ty\n";
+  for (int i = 0; i < 20000; ++i) chained += "a\"\t\"c\n";
+  expect_refused("a.tsv", chained + "z\"" + std::string(400'000, '\t') + "\n", "line 20002 has 400001 cells");
 }
 
 TEST_F(TableTest, ObjectsAreRows) {

@@ -62,6 +62,10 @@ TEST(Ranks, OneThatIsSilentIsLostAfterTheTimeout) {
   } catch (const RankLost& e) {
     EXPECT_STREQ(e.what(), "rank 1 has not been heard of for 0.05 s, in step 0 (start)");
   }
+  // What comes later is not taken for something else.
+  std::thread late([&] { EXPECT_THROW(ranks[1]->all(2), RankLost); });
+  late.join();
+  EXPECT_THROW(ranks[0]->all(3), RankLost);
 }
 
 }  // namespace

@@ -173,10 +173,11 @@ TEST_F(KeptKeys, UnknownKeysOfOtherFilesAreNamed) {
   // Those that are done otherwise here.
   fs::remove_all(path("pub"));
   published("llama_tiny");
-  write("pub/generation_config.json", R"({"temperature": 0.6, "do_sample": true})");
+  write("pub/generation_config.json", R"({"temperature": 0.6, "do_sample": true, "bad_words_ids": [[3]]})");
   write("pub/tokenizer_config.json", R"({"split_special_tokens": true})");
   const std::string said = imported();
-  EXPECT_NE(said.find("not used: generation_config.json: temperature, tokenizer_config.json: "
+  EXPECT_NE(said.find("not used: generation_config.json: temperature, generation_config.json: bad_words_ids, "
+                      "tokenizer_config.json: "
                       "split_special_tokens\n"),
             std::string::npos)
       << said;

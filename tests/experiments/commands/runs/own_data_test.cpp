@@ -63,6 +63,7 @@ TEST_F(OwnData, ATableTrainsAnImportedModelInThreeCommands) {
   const Outcome other = lpmm({"eval", "mine", "--task", "sentences", "--data", "more.jsonl", "--json"});
   ASSERT_EQ(other.code, 0) << other.err;
   EXPECT_EQ(other.json()["test_loss"], scored.json()["test_loss"]);
+  EXPECT_TRUE(other.json().contains("f1")) << "two classes, of which one is there";
   write("less.jsonl", "{\"text\": \"a cat\", \"mood\": \"flat\"}\n");
   expect_failure(lpmm({"eval", "mine", "--task", "sentences", "--data", "less.jsonl"}), 2,
                  {"the model tells 2 classes (down, up)", "has 1 class (flat)"});
