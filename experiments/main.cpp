@@ -2,8 +2,10 @@
 // code.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <malloc.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -70,11 +72,14 @@ extern "C" void end_where_a_file_was_cut(int /*signal*/) {
 }
 
 // Files that are opened later may not land on the numbers of the standard streams; and a reader that went
-// away or a file at its size limit is an error of the write, not the end of the process.
+// away or a file at its size limit is an error of the write, not the end of the process. Where address space
+// is limited, threads allocate from one heap: each heap of their own would take 64 MB of that at any time.
 void prepare_process() {
   for (int number = 0; number < 3; ++number) {
     if (fcntl(number, F_GETFD) < 0 && open("/dev/null", O_RDWR) != number) std::_Exit(kRunFailed);
   }
+  rlimit space{};
+  if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY) mallopt(M_ARENA_MAX, 1);
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGBUS, end_where_a_file_was_cut);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <exception>
 #include <mutex>
 #include <stdexcept>
@@ -120,10 +119,6 @@ struct Pool::State {
   }
 
   void work(int thread) {
-    // The first allocation of a thread may take 64 MB of address space: it comes before anyone looks for
-    // room.
-    void* volatile first = std::malloc(1);
-    std::free(first);
     for (int seen = 0;;) {
       await_change(round, seen, looks);
       seen = round.load(std::memory_order_acquire);
