@@ -193,7 +193,9 @@ TEST_F(Zoo, ATranslatorIsTrainedAskedAndGivenBack) {
   EXPECT_GT(planned.json()["translation_bytes"], 0);
   EXPECT_EQ(without.json()["translation_bytes"], 0);
   const auto peak = [](const Outcome& outcome) { return outcome.json()["peak_bytes"].get<double>(); };
-  EXPECT_NEAR(peak(planned) - peak(without), planned.json()["translation_bytes"].get<double>(), 1000);
+  // The heap, which a plan counts too, is not the same to the last block in two processes.
+  const auto translations = planned.json()["translation_bytes"].get<double>();
+  EXPECT_NEAR(peak(planned) - peak(without), translations, 0.01 * translations);
   // A model may have more tokens than its tokenizer. Scores may be switched on when a run goes on.
   const Outcome padded =
       run_lpmm({"train", config, "--set", "model.vocabulary=64", "--set", "train.steps=2", "--set",
