@@ -7,7 +7,7 @@
 
 LPMM_FUZZ_TARGET(bytes) {
   static lpmm::fuzz::MemoryFile file;
-  constexpr const char* kNames[] = {"rows.csv", "rows.tsv", "rows.jsonl", "rows.json", "rows.conll"};
+  static constexpr const char* kNames[] = {"rows.csv", "rows.tsv", "rows.jsonl", "rows.json", "rows.conll"};
   static const std::string folder = [] {
     std::string made = lpmm::fuzz::memory_folder();
     for (const char* name : kNames) lpmm::fuzz::place(made, name, file);
