@@ -26,6 +26,26 @@ fs::path folder_of_configs() {
   return root.empty() ? root : root / kConfigs;
 }
 
+// Returns true for tables, and for texts that are no TOML.
+bool holds_data(const std::string& path) {
+  const std::string lower = lower_case(path);
+  if (is_table(lower)) return true;
+  if (!is_word_file(lower)) return false;
+  try {
+    TomlTable::load(path);
+    return false;
+  } catch (const std::exception&) {
+    return true;
+  }
+}
+
+[[noreturn]] void refuse_data(const std::string& path, const char* is) {
+  throw UsageError(fmt::format(
+      "{0}: {1}, no configuration. On data a run or an imported model is trained by lpmm train --init RUN "
+      "--set data.path={2} --out DIR, and a new model by lpmm train CONFIG --set data.path={2} --out DIR",
+      path, is, path_argument(path)));
+}
+
 }  // namespace
 
 fs::path folder_of_pages() {
@@ -47,35 +67,16 @@ std::vector<std::string> shipped_config_names() {
   return names;
 }
 
-namespace {
-
-// Returns true for tables, and for texts that are no TOML.
-bool holds_data(const std::string& path) {
-  const std::string lower = lower_case(path);
-  if (is_table(lower) || !is_word_file(lower)) return is_table(lower);
-  try {
-    TomlTable::load(path);
-    return false;
-  } catch (const std::exception&) {
-    return true;
-  }
-}
-
-}  // namespace
-
 std::string find_config(const std::string& path_or_name) {
   std::error_code none;
-  const std::vector<std::string> names = shipped_config_names();
-  const bool is_shipped = std::ranges::find(names, path_or_name) != names.end();
-  const bool is_folder = fs::is_directory(path_or_name, none) && !is_shipped;
-  if (is_folder || (fs::is_regular_file(path_or_name, none) && holds_data(path_or_name))) {
-    throw UsageError(fmt::format(
-        "{0}: {1}, no configuration. On data a run or an imported model is trained by lpmm train --init RUN "
-        "--set data.path={2} --out DIR, and a new model by lpmm train CONFIG --set data.path={2} --out DIR",
-        path_or_name, is_folder ? "is a folder" : "holds data", path_argument(path_or_name)));
+  if (fs::is_regular_file(path_or_name, none)) {
+    if (holds_data(path_or_name)) refuse_data(path_or_name, "holds data");
+    return path_or_name;
   }
-  if (fs::is_regular_file(path_or_name, none)) return path_or_name;
-  if (is_shipped) return (folder_of_configs() / (path_or_name + ".toml")).string();
+  const std::vector<std::string> names = shipped_config_names();
+  if (std::ranges::find(names, path_or_name) != names.end())
+    return (folder_of_configs() / (path_or_name + ".toml")).string();
+  if (fs::is_directory(path_or_name, none)) refuse_data(path_or_name, "is a folder");
   if (fs::exists(path_or_name, none) || path_or_name.find('/') != std::string::npos) return path_or_name;
   if (names.empty()) return path_or_name;  // whoever opens it says that it is not there
   const std::vector<std::string_view> words(names.begin(), names.end());

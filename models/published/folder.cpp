@@ -290,14 +290,15 @@ std::string unused_beside(const std::string& path, const Published& published) {
   std::vector<std::string> names;
   // Shards beside a whole file are of another save.
   const bool is_single = fs::exists(fs::path(path) / "model.safetensors", error);
-  for (const std::string& name : files_in(published_folder(path), publisher)) {
+  const fs::path folder = published_folder(path);
+  const std::vector<std::string> files = files_in(folder, publisher);
+  for (const std::string& name : files) {
     const FileRow* row = find_file(publisher, name);
     const bool is_shard = name.starts_with("model-") || name == "model.safetensors.index.json";
     if (row == nullptr ? is_whole : row->use == Use::kUnused || (is_single && is_shard))
       names.push_back(name);
   }
-  for (const std::string& name : files_in(published_folder(path), publisher))
-    name_unused_keys(publisher, fs::path(published_folder(path)), name, names);
+  for (const std::string& name : files) name_unused_keys(publisher, folder, name, names);
   if (PublishedConfig::is_beside(path)) {
     const Json config = PublishedConfig(kConfig, read_json(PublishedConfig::beside(path), kLongest)).json();
     name_unused_keys(publisher, type_of(config, published.kinds), config, "", names);
