@@ -31,7 +31,7 @@ std::unique_ptr<PeerMemory> open_peer(std::string_view name);
 void encode(Pool& pool, const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
             const Noise& noise, bool* storable);
 void decode(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count, float* dst);
-void decode_sum(Pool& pool, std::span<const RoleView> views, float* dst, float* rooms);
+void decode_sum(Pool& pool, std::span<const RoleView> views, float* dst);
 void decode_bf16(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count, std::uint16_t* dst);
 void decode_rows(Pool& pool, const RoleView& src, std::int64_t width, const std::int32_t* rows,
                  std::int64_t count, float* dst, std::int64_t src_first);
@@ -78,8 +78,8 @@ class CpuPacked : public Base {
                    float* dst, std::int64_t src_first = 0) override {
     cpu::decode_rows(pool(), src, width, rows, count, dst, src_first);
   }
-  void decode_sum(std::span<const RoleView> views, float* dst, float* rooms) override {
-    cpu::decode_sum(pool(), views, dst, rooms);
+  void decode_sum(std::span<const RoleView> views, float* dst, float* /*rooms*/) override {
+    cpu::decode_sum(pool(), views, dst);
   }
   void fold(std::span<const Fold> folds) override {
     for (const Fold& f : folds) cpu::fold(pool(), f);

@@ -205,8 +205,8 @@ class PackedKernels {
   virtual void decode_rows(const RoleView& src, std::int64_t width, const std::int32_t* rows,
                            std::int64_t count, float* dst, std::int64_t src_first = 0) = 0;
   // dst <- the sum of what the views hold, which have one codec and as many elements, added in fp32 in the
-  // order of sum_as_tree() (kernels/sums.h). May write whole groups; `rooms` has as many for each level of
-  // the tree, bit_width(views - 1) times. Both are 64-byte aligned.
+  // order of sum_as_tree() (kernels/sums.h). May write whole groups; on a GPU `rooms` has as many for each
+  // level of the tree, bit_width(views - 1) times. Both are 64-byte aligned.
   virtual void decode_sum(std::span<const RoleView> views, float* dst, float* rooms) = 0;
   // The folds may be done in any order or at once, to the same bits: no two may share elements.
   virtual void fold(std::span<const Fold> folds) = 0;

@@ -40,14 +40,16 @@ LPMM_HD double sum_as_tree(double* sums, std::int64_t count) {
   return count > 0 ? sums[0] : 0;
 }
 // The same order for terms that are made when their turn comes: load(i, room) puts term i into a room,
-// add(to, from) adds that of another. The sum comes to room `to`; those from `next` on are used, one for each
-// level.
-template <class Load, class Add>
-void add_as_tree(int first, int count, int to, int next, const Load& load, const Add& add) {
+// load_more(i, room, free) adds it to what is in a room and may use a free one, add(to, from) adds a room to
+// another. The sum comes to room `to`; those from `next` on are used, one for each level.
+template <class Load, class LoadMore, class Add>
+void add_as_tree(int first, int count, int to, int next, const Load& load, const LoadMore& load_more,
+                 const Add& add) {
   if (count == 1) return load(first, to);
   const int left = static_cast<int>(std::bit_floor(static_cast<unsigned>(count - 1)));
-  add_as_tree(first, left, to, next, load, add);
-  add_as_tree(first + left, count - left, next, next + 1, load, add);
+  add_as_tree(first, left, to, next, load, load_more, add);
+  if (count - left == 1) return load_more(first + left, to, next);
+  add_as_tree(first + left, count - left, next, next + 1, load, load_more, add);
   add(to, next);
 }
 

@@ -23,9 +23,11 @@ struct TileKernels {
   void (*draw)(const Noise& noise, std::int64_t first_group, std::int64_t groups, std::uint32_t* words);
 
   // A tile: `codes` of whole groups, with a step for each block that they touch. Packed formats only; values
-  // of any alignment.
+  // of any alignment. `add_decoded` adds them to a sum.
   void (*decode)(const Codec& codec, MapTable table, const std::uint8_t* codes, const std::uint16_t* steps,
                  std::int64_t count, float* values);
+  void (*add_decoded)(const Codec& codec, MapTable table, const std::uint8_t* codes,
+                      const std::uint16_t* steps, std::int64_t count, float* sum);
   void (*decode_bf16)(const Codec& codec, MapTable table, const std::uint8_t* codes,
                       const std::uint16_t* steps, std::int64_t count,
                       std::uint16_t* values);  // rounded to nearest

@@ -3,13 +3,13 @@
 #pragma once
 
 #include <bit>
-#include <cstring>
 #include <type_traits>
 #include <utility>
 
 #include "kernels/cpu/tile_pack-inl.h"
 #include "kernels/cpu/tile_vectors-inl.h"
 #include "kernels/formats/codec.h"
+#include "kernels/sums.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace lpmm::kernels {
@@ -241,18 +241,32 @@ HWY_INLINE void store_pair(VF low, VF high, std::uint16_t* HWY_RESTRICT to) {
   hn::StoreU(halves, d16, to);
 }
 
+// A sum that decoded values are added to.
+struct Sum {
+  float value;
+};
+HWY_INLINE void store_pair(VF low, VF high, Sum* HWY_RESTRICT to) {
+  float* const sums = &to->value;
+  store_pair(hn::Add(hn::LoadU(DF(), sums), low), hn::Add(hn::LoadU(DF(), sums + kLanes), high), sums);
+}
+
 template <class T, Coding kCoding, int kBits>
 void decode_loop(const Codec& codec, MapTable table, const std::uint8_t* HWY_RESTRICT codes,
                  const std::uint16_t* HWY_RESTRICT steps, std::int64_t count, T* HWY_RESTRICT values) {
   const int block_shift = std::countr_zero(static_cast<unsigned>(codec.block));
+  // Tiles of many tensors may be read in turn, each too short for the processor to see that more follows.
+  constexpr std::int64_t kAhead = kUnit / kGroup;  // groups
   for (std::int64_t first = 0; first < count; first += kGroup, codes += 16 * kBits) {
+    for (int line = 0; line < 16 * kBits; line += 64) __builtin_prefetch(codes + kAhead * 16 * kBits + line);
 #pragma GCC unroll 2
     for (int half = 0; half < kGroup; half += kGroup / 2) {
       const Scale scale =
           scale_at<kCoding>({codec.format.map, kBits}, table, steps[(first + half) >> block_shift]);
       T* out = values + first + half;
       if (scale.step == 0.0F) {
-        std::memset(out, 0, kGroup / 2 * sizeof(T));
+        for (int i = 0; i < kGroup / 2; i += static_cast<int>(2 * kLanes)) {
+          store_pair(hn::Zero(DF()), hn::Zero(DF()), out + i);
+        }
         continue;
       }
       const Decoder<kCoding, kBits> decoder(scale.table, scale.step);
@@ -311,6 +325,10 @@ DecodeLoop<T> decode_loop_of(Format f) {
 inline void decode(const Codec& codec, MapTable table, const std::uint8_t* codes, const std::uint16_t* steps,
                    std::int64_t count, float* values) {
   decode_loop_of<float>(codec.format)(codec, table, codes, steps, count, values);
+}
+inline void add_decoded(const Codec& codec, MapTable table, const std::uint8_t* codes,
+                        const std::uint16_t* steps, std::int64_t count, float* sum) {
+  decode_loop_of<Sum>(codec.format)(codec, table, codes, steps, count, reinterpret_cast<Sum*>(sum));
 }
 inline void decode_bf16(const Codec& codec, MapTable table, const std::uint8_t* codes,
                         const std::uint16_t* steps, std::int64_t count, std::uint16_t* values) {

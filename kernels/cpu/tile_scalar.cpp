@@ -30,6 +30,14 @@ void decode(const Codec& codec, MapTable table, const std::uint8_t* codes, const
   }
 }
 
+void add_decoded(const Codec& codec, MapTable table, const std::uint8_t* codes, const std::uint16_t* steps,
+                 std::int64_t count, float* sum) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Scale scale = scale_of(codec.format, table, steps[i / codec.block]);
+    sum[i] += decode_code(codec.format, scale.table, load_code(codes, codec.format, i), scale.step);
+  }
+}
+
 void encode(const Codec& codec, MapTable table, const float* values, const std::uint16_t* steps,
             const NoiseLine* lines, std::int64_t count, std::uint8_t* codes) {
   for (std::int64_t i = 0; i < count; ++i) {
@@ -114,9 +122,9 @@ void from_bf16(const std::uint16_t* values, std::int64_t count, float* out) {
 }  // namespace
 
 const TileKernels& scalar_tile_kernels() {
-  static constexpr TileKernels kScalar = {"scalar",    lines,   draw,      decode,      decode_bf16,
-                                          encode,      largest, smallest,  raise_peaks, add_scaled,
-                                          square_sums, to_bf16, from_bf16, nullptr};
+  static constexpr TileKernels kScalar = {"scalar",    lines,       draw,    decode,    add_decoded,
+                                          decode_bf16, encode,      largest, smallest,  raise_peaks,
+                                          add_scaled,  square_sums, to_bf16, from_bf16, nullptr};
   return kScalar;
 }
 

@@ -92,8 +92,8 @@ Ledger ModelMemory::ledger() const {
   std::vector<TensorInfo> infos;
   for (const MemoryState::Tensor& t : state_->tensors) infos.push_back(t.info);
   Ledger ledger = memory_ledger(infos, state_->policy, state_->optimizer, sharding());
-  ledger.workspace =
-      state_->workspace_bytes + slot_workspace_bytes(infos, state_->policy, state_->optimizer, sharding());
+  ledger.workspace = state_->workspace_bytes +
+                     slot_workspace_bytes(infos, state_->policy, state_->optimizer, sharding(), device());
   return ledger;
 }
 

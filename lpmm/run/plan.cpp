@@ -64,10 +64,11 @@ Plan make_plan(const Setup& setup, const Model& model, Device& device, int ranks
   plan.read_bytes = config.train.microbatches / ranks * program->passes() * plan.sent.pass;
   plan.largest_transient_bytes = program->largest_transient_bytes();
   plan.ledger.activations = program->activation_bytes();
-  plan.ledger.workspace = program->workspace_bytes() + statistics +  // a step's proposals
-                          update_workspace_bytes(model.tensors(), config.optimizer, device) +
-                          slot_workspace_bytes(model.tensors(), config.policy, config.optimizer, sharding) +
-                          first_pass_bytes(model.tensors(), config.policy, config.optimizer);
+  plan.ledger.workspace =
+      program->workspace_bytes() + statistics +  // a step's proposals
+      update_workspace_bytes(model.tensors(), config.optimizer, device) +
+      slot_workspace_bytes(model.tensors(), config.policy, config.optimizer, sharding, device) +
+      first_pass_bytes(model.tensors(), config.policy, config.optimizer);
   plan.data_bytes = setup.size.bytes + kBatches * examples * setup.size.example_bytes;
   plan.overhead_bytes = kOverhead + device.host_threads() * kThreadOverhead;
   if (device.own_bytes()) plan.overhead_bytes += kGpuOverhead;

@@ -75,6 +75,13 @@ Outcome write_twice_and_fold(PackedDevice& device, const Codec& codec, std::int6
   out.squares += square_sum(device, tensor.view(), 0, n);
   out.halves.resize(size);
   device.decode_bf16(tensor.view(), 0, n, out.halves.data());
+  const DeviceMemory sums = device.allocate(4 * groups_of(n) * kGroup);
+  auto* const sum = reinterpret_cast<float*>(sums.get());
+  device.decode_sum(std::vector(3, tensor.view()), sum, nullptr);
+  device.decode(tensor.view(), 0, n, values.data());
+  std::vector<float> thrice = values;
+  for (float& v : thrice) v = v + v + v;
+  EXPECT_TRUE(std::equal(sum, sum + n, thrice.begin()));
   out.codes = tensor.codes();
   out.steps = tensor.steps();
   EXPECT_TRUE(tensor.intact());

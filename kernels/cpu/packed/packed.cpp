@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstring>
 #include <vector>
 
@@ -99,20 +100,29 @@ void decode_rows(Pool& pool, const RoleView& src, std::int64_t width, const std:
   });
 }
 
-void decode_sum(Pool& pool, std::span<const RoleView> views, float* dst, float* rooms) {
+void decode_sum(Pool& pool, std::span<const RoleView> views, float* dst) {
+  struct alignas(64) Line {
+    float values[16];
+  };
   const RoleView& any = views.front();
-  const std::int64_t level = groups_of(any.elements) * kGroup;
-  for_each_tile(pool, Cut(any.elements, piece_of_blocks(any.codec)), 0, any.elements,
-                [&](std::size_t, std::int64_t at, std::int64_t n) {
-                  const auto room = [&](int i) { return (i == 0 ? dst : rooms + (i - 1) * level) + at; };
-                  const auto load = [&](int i, int to) {
-                    decode_tile(tile_of(views[static_cast<std::size_t>(i)], at, n), room(to));
-                  };
-                  const auto add = [&](int to, int from) {
-                    tile_kernels().add_scaled(room(to), room(from), 1, groups_of(n) * kGroup);
-                  };
-                  add_as_tree(0, static_cast<int>(views.size()), 0, 1, load, add);
-                });
+  const Cut cut(any.elements, piece_of_blocks(any.codec));
+  const std::int64_t lines = groups_of(std::min(cut.tile, any.elements)) * kGroup / 16;
+  const auto levels = std::bit_width(views.size() - 1);
+  for_each_tile(pool, cut, 0, any.elements, [&](std::size_t, std::int64_t at, std::int64_t n) {
+    // The sums of a tile that wait for others stay in L1.
+    static thread_local std::vector<Line> waiting;
+    waiting.resize(std::max(waiting.size(), static_cast<std::size_t>(levels * lines)));
+    const auto room = [&](int i) {
+      return i == 0 ? dst + at : waiting[static_cast<std::size_t>((i - 1) * lines)].values;
+    };
+    const auto tile = [&](int i) { return tile_of(views[static_cast<std::size_t>(i)], at, n); };
+    const auto load = [&](int i, int to) { decode_tile(tile(i), room(to)); };
+    const auto load_more = [&](int i, int to, int /*free*/) { add_decoded_tile(tile(i), room(to)); };
+    const auto add = [&](int to, int from) {
+      tile_kernels().add_scaled(room(to), room(from), 1, groups_of(n) * kGroup);
+    };
+    add_as_tree(0, static_cast<int>(views.size()), 0, 1, load, load_more, add);
+  });
 }
 
 void fold(Pool& pool, const Fold& fold) {

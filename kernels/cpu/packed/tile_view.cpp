@@ -173,6 +173,18 @@ void decode_tile(const TileView& t, float* values) {
   zero_padding(values, t);
 }
 
+void add_decoded_tile(const TileView& t, float* sum) {
+  if (is_packed(t.codec.format) && !divides_first(t.codec)) {
+    Steps room;
+    tile_kernels().add_decoded(t.codec, t.table, t.codes, padded_steps(t, room), t.padded, sum);
+    zero_padding(sum, t);
+    return;
+  }
+  float* const values = scratch().values[Role::kParameter].data();
+  decode_tile(t, values);
+  tile_kernels().add_scaled(sum, values, 1, t.padded);
+}
+
 void decode_tile(const TileView& t, std::uint16_t* values) {
   if (divides_first(t.codec)) {
     float* const room = scratch().stored_values.data();

@@ -189,13 +189,14 @@ SentBytes sent_bytes(std::span<const TensorInfo> tensors, const Policy& policy,
   return sent;
 }
 
-std::int64_t sum_bytes(const Shares& shares, int slots) {
-  const auto terms = static_cast<int>(std::bit_width(static_cast<unsigned>(slots - 1)));
+std::int64_t sum_bytes(const Shares& shares, int slots, const PackedDevice& device) {
+  const int terms = device.is_host() ? 0 : std::bit_width(static_cast<unsigned>(slots - 1));
   return 4 * (shares.room() + terms * kQuantum);
 }
 
 std::int64_t slot_workspace_bytes(std::span<const TensorInfo> tensors, const Policy& policy,
-                                  const OptimizerConfig& optimizer, const Sharding& sharding) {
+                                  const OptimizerConfig& optimizer, const Sharding& sharding,
+                                  const PackedDevice& device) {
   if (sharding.slots == 1) return 0;
   const Shares shares(tensors, policy, optimizer, sharding);
   const std::int64_t at_once =
@@ -205,7 +206,7 @@ std::int64_t slot_workspace_bytes(std::span<const TensorInfo> tensors, const Pol
       sharding.divides_parameters()
           ? Home::workspace_bytes(Buckets(tensors, policy, shares, sharding.ranks), sharding.ranks)
           : 0;
-  return sum_bytes(shares, sharding.slots) + 2 * at_once + kept + home;
+  return sum_bytes(shares, sharding.slots, device) + 2 * at_once + kept + home;
 }
 
 }  // namespace lpmm

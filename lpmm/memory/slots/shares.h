@@ -91,11 +91,12 @@ SentBytes sent_bytes(std::span<const TensorInfo> tensors, const Policy& policy,
 // The most that a rank sends to and takes from another one at once.
 std::int64_t bytes_at_once(const Shares& shares, std::span<const TensorInfo> tensors, const Policy& policy,
                            const Sharding& sharding);
-// The bytes in which a rank sums its rounds over so many slots: their sums, and room for the tree.
-std::int64_t sum_bytes(const Shares& shares, int slots);
+// The bytes in which a rank sums its rounds over so many slots: their sums, and on a GPU room for the tree.
+std::int64_t sum_bytes(const Shares& shares, int slots, const PackedDevice& device);
 // The workspace that summing over slots takes, 0 for one slot: sums, the bytes of an exchange, the
 // accumulators of others for which this rank has no place, and what is read of others' parameters.
 std::int64_t slot_workspace_bytes(std::span<const TensorInfo> tensors, const Policy& policy,
-                                  const OptimizerConfig& optimizer, const Sharding& sharding);
+                                  const OptimizerConfig& optimizer, const Sharding& sharding,
+                                  const PackedDevice& device);
 
 }  // namespace lpmm

@@ -47,7 +47,7 @@ Slots::Slots(std::span<const TensorInfo> tensors, const Policy& policy, const Op
       own_(sharding.own_slots()),
       per_slot_(microbatches / count_),
       versions_(static_cast<std::size_t>(count_)) {
-  sums_ = allocate(device, sum_bytes(shares_, count_), "sums over slots", "a smaller model");
+  sums_ = allocate(device, sum_bytes(shares_, count_, device), "sums over slots", "a smaller model");
 }
 
 void Slots::allocate_exchange(MemoryState& memory) {
