@@ -99,7 +99,7 @@ class Runner {
       }
       collect();
       show();
-      if (!running_.empty()) poll(nullptr, 0, 100);
+      if (!running_.empty()) poll(nullptr, 0, 20);
     }
     return !InterruptGuard::asked();
   }

@@ -70,11 +70,10 @@ memory=/dev/shm
 SOAK_WORK=$(realpath "$(mktemp -d -p "${SOAK_FOLDER:-$memory}" soak.XXXXXX)")
 export SOAK_WORK
 trap 'rm -rf "$SOAK_WORK"' EXIT
-FAULT_COUNT=$SOAK_WORK/count faulty "$SOAK_WORK/calm" 0 "" >/dev/null || finding "the undisturbed run fails"
-calls=$(cat "$SOAK_WORK/count") || finding "no call was counted: is $build/libfault.so another program's?"
 begin=$(date +%s%N)
-train "$SOAK_WORK/timed" >/dev/null
+FAULT_COUNT=$SOAK_WORK/count faulty "$SOAK_WORK/calm" 0 "" >/dev/null || finding "the undisturbed run fails"
 microseconds=$((($(date +%s%N) - begin) / 1000))
+calls=$(cat "$SOAK_WORK/count") || finding "no call was counted: is $build/libfault.so another program's?"
 random=${1:-176} places=${1:-$(((calls + 1) / 2))}
 echo "calls that change a file: $calls; seed of the random times: ${SOAK_SEED:=$RANDOM}"
 RANDOM=$SOAK_SEED

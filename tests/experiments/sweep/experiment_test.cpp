@@ -74,9 +74,13 @@ TEST_F(ExperimentTest, ShippedGridsRun) {
   for (const std::string name : {"underflow", "microbatch", "convergence", "frontier", "optimizers"}) {
     SCOPED_TRACE(name);
     const std::string out = path(name);
-    const Outcome run = run_lpmm({"experiment", name, "--quick", "--seeds", "1", "--set", "train.steps=1",
-                                  "--jobs", "2", "--out", out},
-                                 {.folder = LPMM_SOURCE_DIR});
+    std::vector<std::string> words = {"experiment", name, "--quick", "--seeds", "1",
+                                      "--jobs",     "2",  "--out",   out};
+    for (const char* small : {"train.steps=1", "train.batch=16", "data.validation_share=0.01",
+                              "data.train_images=256", "data.test_images=16"}) {
+      words.insert(words.end(), {"--set", small});
+    }
+    const Outcome run = run_lpmm(words, {.folder = LPMM_SOURCE_DIR});
     ASSERT_EQ(run.code, 0) << run.err;
     const std::vector<std::string> parts = parts_of(std::string(LPMM_SOURCE_DIR) + "/experiments/" + name);
     EXPECT_FALSE(parts.empty());
