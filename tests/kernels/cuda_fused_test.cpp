@@ -16,7 +16,6 @@
 #include "kernels/device.h"
 #include "tests/kernels/every_rule.h"
 #include "tests/kernels/support.h"
-#include "tests/sanitized.h"
 
 // The macros that mark functions for nvcc.
 #undef __global__
@@ -38,7 +37,6 @@ std::vector<std::int64_t> sizes() {
     for (const std::int64_t off : {-128, -1, 0, 1, 64, 128, 256}) sizes.push_back(near + off);
   }
   for (const std::int64_t more : {3000, 3072, 5120, 9217}) sizes.push_back(more);
-  if (kSanitized) sizes = {1, 129, 300, 1024, 2048 + 64, 3000};
   return sizes;
 }
 
@@ -140,7 +138,7 @@ std::vector<Case> cases() {
       if (in_momentum && (sgd == nullptr || sgd->nesterov != 0 || sgd->momentum == 0)) continue;
       const bool is_usual =
           std::visit([]<class R>(const R&) { return fused::is_compiled<R>(fused::kAllSets - 1); }, rule);
-      if (set >= fused::kCodecSets && !is_usual && !kSanitized) continue;
+      if (set >= fused::kCodecSets && !is_usual) continue;
       const auto codecs =
           std::visit([&](const auto& r) { return codecs_of(r, fused::kCodecs[set], number % 2 == 1); }, rule);
       cases.push_back({name, codecs, rule});
@@ -250,8 +248,7 @@ void expect_few_left(const R& rule) {
 // Each kernel that is named here is compiled once more: every rule has one set, two rules have all of them.
 template <class R, int kSet>
 void expect_few_left_of(const Rule& rule) {
-  constexpr bool kIsNamed =
-      kSet == 4 || (!kSanitized && (std::is_same_v<R, Sgd> || std::is_same_v<R, AdamW>));
+  constexpr bool kIsNamed = kSet == 4 || std::is_same_v<R, Sgd> || std::is_same_v<R, AdamW>;
   if constexpr (kIsNamed && cuda_emulated::is_for_units<R>() &&
                 fused::takes<R>(fused::codecs_of<R, kSet>())) {
     if constexpr (FeedsBack<R> && is_packed(fused::codecs_of<R, kSet>()[Role::kParameter].format)) {
@@ -443,7 +440,6 @@ TEST(CudaFused, FoldsAreTheCpus) {
 
 // Trees of two levels: of blocks of one launch, and of launches where an address is not aligned.
 TEST(CudaFused, SumsOfManyPiecesAreTheCpus) {
-  if (kSanitized) return;
   constexpr std::int64_t kCount = 1025 * kUnit - 3;
   compare_folds(Role::kAccumulator, fused::kCodecs[0][Role::kAccumulator], kCount, {0, kCount}, 0);
   compare_folds(Role::kAccumulator, fused::kCodecs[3][Role::kAccumulator], kCount, {0, kCount}, 1);

@@ -24,7 +24,6 @@
 #include "models/families.h"
 #include "tests/lpmm/scratch.h"
 #include "tests/normal_values.h"
-#include "tests/sanitized.h"
 
 namespace lpmm {
 namespace {
@@ -259,7 +258,6 @@ void expect_same_losses(const RunConfig& config, const std::string& model) {
 
 // Models with parts that those above lack.
 TEST_F(Runs, OthersTrainTheSameOnTheDevice) {
-  if (kSanitized) GTEST_SKIP() << kReleaseOnly;
   for (const std::string& model : {std::string(kGpt) + "stable_embedding = true\n", std::string(kBottlenecks),
                                    std::string(kTranslator), std::string(kLlama) + kExperts}) {
     const RunConfig config = config_of(model, kAdamW, "lpmm-min", "cuda-emulated");
@@ -284,7 +282,6 @@ TEST_F(Runs, ConversationsTrainTheSameOnTheDevice) {
 TEST_P(Devices, PackedBytesAreTheCpusAtEveryStep) {
   const auto presets = preset_names();
   const auto at = std::find(presets.begin(), presets.end(), GetParam()) - presets.begin();
-  if (kSanitized && at % 4 != 0) GTEST_SKIP() << "sanitizers see every fourth preset";
   // Every preset with every rule, on one model each: CudaFused has the updates of all together.
   const char* const model = std::array{kMlp, kResNet, kGpt}[static_cast<std::size_t>(at) % 3];
   for (const char* optimizer : {kAdamW, kSgd, kMuon}) {
@@ -323,7 +320,6 @@ class Hasty final : public kernels::EmulatedCuda {
 TEST_F(Runs, GradientsThatWaitTrainAsThoseFoldedAtOnceDo) {
   for (const std::string& model : {std::string(kMlp), std::string(kBottlenecks), std::string(kGpt),
                                    kGpt + std::string("recompute = true\n"), std::string(kTranslator)}) {
-    if (kSanitized && model != kMlp && model != kGpt) continue;
     const RunConfig config = config_of(model, kAdamW, "lpmm-min", "cuda-emulated");
     Hasty hasty;
     Checked gathering;
@@ -353,7 +349,6 @@ TEST_F(Runs, GradientsAppliedAtOnceTrainAsFp32AccumulatorsDo) {
   for (const std::string& model : {std::string(kMlp), std::string(kResNet), std::string(kBottlenecks),
                                    std::string(kVit), gpt, gpt + "recompute = true\n", llama,
                                    llama + "tied = true\n", llama + kExperts, std::string(kTranslator)}) {
-    if (kSanitized && model != kMlp && model != gpt) continue;
     const auto losses = [&](Device& device, const char* preset, const std::string& accumulator) {
       return losses_on(device, config_of(model, kAdamW, preset, "cpu",
                                          {"train.microbatches=1", "optimizer.clip_norm=0",
@@ -361,7 +356,6 @@ TEST_F(Runs, GradientsAppliedAtOnceTrainAsFp32AccumulatorsDo) {
     };
     CpuDevice cpu(2);
     for (const char* preset : {"lpmm", "lpmm-min"}) {
-      if (kSanitized && preset == std::string("lpmm")) continue;
       EXPECT_EQ(losses(cpu, preset, "none"), losses(cpu, preset, "fp32")) << model;
     }
     Checked emulated;
@@ -402,7 +396,6 @@ INSTANTIATE_TEST_SUITE_P(Gpu, RunsOn, testing::Values("cuda"), name_of_device);
 // A NaN in the second microbatch: nothing that is stored changes, and the next step goes on.
 TEST_P(RunsOn, NanInOneMicrobatchChangesNothing) {
   for (const char* preset : {"lpmm", "lpmm-nano"}) {
-    if (kSanitized && preset == std::string("lpmm")) continue;
     RunConfig config = config_of(kResNet, kSgd, preset, GetParam());
     const lpmm::Setup setup = open_data(config);
     const auto device = make_device(GetParam(), 2);
@@ -450,7 +443,6 @@ TEST_P(RunsOn, RunsGoOnFromTheCpusCheckpoints) {
     return read_text(out + "/checkpoints/step_00000003/model.safetensors", 1 << 28);
   };
   for (const char* model : {kMlp, kResNet, kGpt}) {
-    if (kSanitized && model != kMlp) continue;
     const auto run = [&](const std::string& out, const std::string& device, int steps, bool resume) {
       RunConfig config = config_of(model, kAdamW, "lpmm", device);
       config.train.steps = steps;
