@@ -47,6 +47,7 @@ export -f printed beside_plan kernel_shares most_used memory_used planned_bytes
 llama() {
   run=(experiments/configs/llama2_7b.toml --device "$device" --set model.name="$1" --set train.batch="$2" --set data.length=1024
     --set data.path="$logs/text" --set data.validation_share=0.001 "${@:3}" "${small[@]}")
+  [ $mode != rehearse ] || [[ $1 != *-a3b ]] || run+=(--set model.experts=8 --set model.expert_width=32)
   [ $mode = dry ] || text_of_sources >"$logs/text"
   [ $mode != rehearse ] || truncate -s 400000 "$logs/text"
 }
