@@ -639,8 +639,10 @@ TEST_P(AttentionTest, ForwardAndBackwardAreThoseOfPlainLoops) {
   for (const ValueType type : kTypes) {
     int number = 0;
     for (const AttentionCase& c : attention_cases(type)) {
-      // Sanitizers see each case once, every other one in bf16, and some with dropout.
-      if (kSanitized && (++number % 2 == 0) != (type == ValueType::kBf16)) continue;
+      // Sanitizers and fibers, which are slow, see each case once, every other one in bf16; sanitizers some
+      // with dropout.
+      const bool is_slow = kSanitized || GetParam() == EmulatedCuda::kName;
+      if (is_slow && (++number % 2 == 0) != (type == ValueType::kBf16)) continue;
       AttentionShape shape = c.shape;
       const auto lengths = array(c.lengths);
       if (!c.lengths.empty()) shape.lengths = lengths.data();

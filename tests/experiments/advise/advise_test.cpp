@@ -44,17 +44,17 @@ TEST_F(AdviseTest, UnderflowIsWhatARunThenShows) {
   for (const char* spec : {"int8:block128:sr:sticky", "int10:block256:sr:sticky"}) {
     const std::vector<std::string> common = {"--preset", "fp32", "--set",
                                              std::string("memory.parameter=") + spec};
-    const Outcome advice = run_lpmm(with({"advise", kConfig, "--steps", "200", "--json"}, common));
+    const Outcome advice = run_lpmm(with({"advise", kConfig, "--steps", "100", "--json"}, common));
     ASSERT_EQ(advice.code, 0) << advice.err;
     const std::string out = path(spec);
     const Outcome run = run_lpmm(
-        with({"train", kConfig, "--quiet", "--out", out, "--set", "train.steps=200", "--set",
-              "schedule.kind=constant", "--set", "schedule.warmup_steps=100", "--set",
+        with({"train", kConfig, "--quiet", "--out", out, "--set", "train.steps=100", "--set",
+              "schedule.kind=constant", "--set", "schedule.warmup_steps=50", "--set",
               "log.underflow_every_steps=5", "--set", "log.tensors=all", "--set", "checkpoint.final=false"},
              common));
     ASSERT_EQ(run.code, 0) << run.err;
     const auto forecast = advice.json();
-    const Underflow measured = measured_underflow(out, 100);
+    const Underflow measured = measured_underflow(out, 50);
     EXPECT_NEAR(forecast["underflow"].get<double>(), measured.all, 0.02) << spec;
     ASSERT_EQ(forecast["tensors"].size(), 10U);
     for (const auto& row : forecast["tensors"]) {

@@ -289,16 +289,16 @@ const SlotCase kCases[] = {
 
 TEST(SlotRanks, RanksInThreadsStoreWhatOneDoes) {
   int row = 0;
+  bool reads = false;  // every other time
   for (const SlotCase& c : kCases) {
     if (kSanitized && (c.is_large || ++row % 12 != 1)) continue;
     const Told one = train_on(c, 1, true)[0];
     for (const int count : {2, 3, 4, 8}) {
       if (c.slots % count != 0 || (kSanitized && count > 4)) continue;
-      for (const bool reads : {true, false}) {
-        SCOPED_TRACE(fmt::format("{}, {} ranks, {}", c.name(), count, reads ? "read" : "sent"));
-        expect_same(c, train_on(c, count, reads), one);
-        if (::testing::Test::HasFailure()) return;
-      }
+      reads = !reads;
+      SCOPED_TRACE(fmt::format("{}, {} ranks, {}", c.name(), count, reads ? "read" : "sent"));
+      expect_same(c, train_on(c, count, reads), one);
+      if (::testing::Test::HasFailure()) return;
     }
   }
 }
