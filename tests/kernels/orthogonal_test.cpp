@@ -154,7 +154,7 @@ TEST_P(OrthogonalTest, ZerosStayAndWhatIsTinyDoesNotDivideByZero) {
       1e-4);
 }
 
-TEST(Orthogonal, SameBitsForAnyThreadsAndOnTheEmulatedDevice) {
+TEST(Orthogonal, SameBitsForAnyThreadsAndDevice) {
   for (const auto& [rows, columns] : {std::pair{96, 700}, {700, 96}, {130, 130}}) {
     const std::vector<float> x = normal_values(std::int64_t{rows} * columns, 5, 1);
     CpuDevice one(1);

@@ -101,7 +101,7 @@ bool make_tile_storable(const TileView& t, float* values);
 // The codes as numbers, as if steps were 1.
 void decode_without_steps(const Codec& codec, const TileView& t, float* values);
 void decode_tile(const TileView& t, float* values);
-void add_decoded_tile(const TileView& t, float* sum);
+void add_decoded_tile(const TileView& t, float* sum);        // sum += the same
 void decode_tile(const TileView& t, std::uint16_t* values);  // to bf16; whole groups
 // Chooses the steps and encodes. Values that are not storable are made so, and the answer is false.
 enum class StepRule : std::uint8_t { kUpdate, kAccumulator };  // next_step or next_accumulator_step

@@ -190,7 +190,7 @@ SentBytes sent_bytes(std::span<const TensorInfo> tensors, const Policy& policy,
 }
 
 std::int64_t sum_bytes(const Shares& shares, int slots, const PackedDevice& device) {
-  const int terms = device.is_host() ? 0 : std::bit_width(static_cast<unsigned>(slots - 1));
+  const int terms = device.is_host() ? 0 : static_cast<int>(std::bit_width(static_cast<unsigned>(slots - 1)));
   return 4 * (shares.room() + terms * kQuantum);
 }
 

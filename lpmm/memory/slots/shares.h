@@ -91,7 +91,8 @@ SentBytes sent_bytes(std::span<const TensorInfo> tensors, const Policy& policy,
 // The most that a rank sends to and takes from another one at once.
 std::int64_t bytes_at_once(const Shares& shares, std::span<const TensorInfo> tensors, const Policy& policy,
                            const Sharding& sharding);
-// The bytes in which a rank sums its rounds over so many slots: their sums, and on a GPU room for the tree.
+// The bytes in which a rank sums its rounds over so many slots: their sums, and room for the tree where
+// the device is not the host.
 std::int64_t sum_bytes(const Shares& shares, int slots, const PackedDevice& device);
 // The workspace that summing over slots takes, 0 for one slot: sums, the bytes of an exchange, the
 // accumulators of others for which this rank has no place, and what is read of others' parameters.

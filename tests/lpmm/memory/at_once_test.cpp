@@ -12,6 +12,7 @@
 #include "tests/lpmm/memory/at_once_policy.h"
 #include "tests/lpmm/memory/drawn_values.h"
 #include "tests/lpmm/memory/stored_bytes.h"
+#include "tests/sanitized.h"
 
 namespace lpmm {
 namespace {

@@ -149,8 +149,11 @@ TEST(Average, HasDrawsOfItsOwn) {
   expected.codes = reinterpret_cast<std::uint8_t*>(codes.get());
   expected.steps = reinterpret_cast<std::uint16_t*>(steps.get());
   const auto encoded = [&](std::size_t tensor) {
-    device.encode(expected, 0, expected.elements, w.data(),
-                  {3, static_cast<std::uint32_t>(tensor), 1, noise_stream(Role::kParameter)});
+    device.encode({expected,
+                   0,
+                   expected.elements,
+                   w.data(),
+                   {3, static_cast<std::uint32_t>(tensor), 1, noise_stream(Role::kParameter)}});
     return bytes_of(run.memory, expected);
   };
   EXPECT_NE(encoded(0), bytes_of(run.memory, run.memory.average(0)));
