@@ -85,16 +85,24 @@ struct ConvShape {
   auto operator<=>(const ConvShape&) const = default;  // NOLINT(modernize-use-nullptr): there is none
 };
 
+// dx = (accumulate ? dx : 0) + gradient; dx may be null where the input needs none. Sums of the gradient of
+// weights are fp32; with tensors of bf16 a device may round them to that.
+struct ConvolutionBackward {
+  const void* x = nullptr;
+  const float* weights = nullptr;
+  const void* dy = nullptr;
+  void* dx = nullptr;
+  bool accumulate = false;
+  float* weight_gradient = nullptr;
+};
+
 // A convolution without bias of one shape, as its device does it. Weights and their gradient are fp32, OIHW.
 class Convolution {
  public:
   virtual ~Convolution() = default;
   virtual std::int64_t scratch_bytes() const = 0;  // of either call
   virtual void forward(const void* x, const float* weights, void* y, void* scratch) const = 0;
-  // dx = (accumulate ? dx : 0) + gradient; dx may be null where the input needs none. Sums of the gradient of
-  // weights are fp32; with tensors of bf16 a device may round them to that.
-  virtual void backward(const void* x, const float* weights, const void* dy, void* dx, bool accumulate,
-                        float* weight_gradient, void* scratch) const = 0;
+  virtual void backward(const ConvolutionBackward& args, void* scratch) const = 0;
 };
 
 // ---- batch norm ------------------------------------------------------------------------------------------

@@ -28,13 +28,11 @@ void copy(void* to, const void* from, std::int64_t bytes);
 void fill_with_zeros(void* to, std::int64_t bytes);
 std::string peer_name(const std::byte* memory);
 std::unique_ptr<PeerMemory> open_peer(std::string_view name);
-void encode(Pool& pool, const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
-            const Noise& noise, bool* storable);
+void encode(Pool& pool, const EncodeArgs& args);
 void decode(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count, float* dst);
 void decode_sum(Pool& pool, std::span<const RoleView> views, float* dst);
 void decode_bf16(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count, std::uint16_t* dst);
-void decode_rows(Pool& pool, const RoleView& src, std::int64_t width, const std::int32_t* rows,
-                 std::int64_t count, float* dst, std::int64_t src_first);
+void decode_rows(Pool& pool, const DecodeRowsArgs& args);
 void fold(Pool& pool, const Fold& fold);
 void square_sum(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count, double* sum);
 void clear(Pool& pool, const RoleView& accumulator);
@@ -64,20 +62,14 @@ class CpuPacked : public Base {
   Pool& host_pool() override { return pool(); }
   int host_threads() const override { return threads_; }
 
-  void encode(const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
-              const Noise& noise, bool* storable = nullptr) override {
-    cpu::encode(pool(), dst, first, count, src, noise, storable);
-  }
+  void encode(const EncodeArgs& args) override { cpu::encode(pool(), args); }
   void decode(const RoleView& src, std::int64_t first, std::int64_t count, float* dst) override {
     cpu::decode(pool(), src, first, count, dst);
   }
   void decode_bf16(const RoleView& src, std::int64_t first, std::int64_t count, std::uint16_t* dst) override {
     cpu::decode_bf16(pool(), src, first, count, dst);
   }
-  void decode_rows(const RoleView& src, std::int64_t width, const std::int32_t* rows, std::int64_t count,
-                   float* dst, std::int64_t src_first = 0) override {
-    cpu::decode_rows(pool(), src, width, rows, count, dst, src_first);
-  }
+  void decode_rows(const DecodeRowsArgs& args) override { cpu::decode_rows(pool(), args); }
   void decode_sum(std::span<const RoleView> views, float* dst, float* /*rooms*/) override {
     cpu::decode_sum(pool(), views, dst);
   }

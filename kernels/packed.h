@@ -188,25 +188,40 @@ struct TensorUpdate {
   PeakView peaks = {};  // raised where the update is watched
 };
 
+// dst[first, first + count) <- src; the whole tensor, where its steps are of rows. Values that are not
+// storable (NaN, Inf, above 2^120) are stored as 0 (NaN) or clamped, and the caller decides what the failure
+// means.
+struct EncodeArgs {
+  RoleView dst;
+  std::int64_t first = 0, count = 0;
+  const float* src = nullptr;
+  Noise noise = {};
+  bool* storable = nullptr;  // where not null, becomes false where a value was not storable, true else
+};
+// dst[i] <- row rows[i] of a matrix of rows of `width` elements, of which src has those from `src_first` on:
+// elements that it has not stay as they are in dst.
+struct DecodeRowsArgs {
+  RoleView src;
+  std::int64_t width = 0;
+  const std::int32_t* rows = nullptr;
+  std::int64_t count = 0;
+  float* dst = nullptr;
+  std::int64_t src_first = 0;
+};
+
 // The operations of a device (kernels/packed_device.h) on packed memory. Results go where pointers say and
 // are there once the device is synchronized.
 class PackedKernels {
  public:
-  // dst[first, first+count) <- src; the whole tensor, where its steps are of rows. `storable`, where not
-  // null, becomes false where a value was not storable (NaN, Inf, above 2^120), true else; such values are
-  // stored as 0 (NaN) or clamped, and the caller decides what the failure means.
-  virtual void encode(const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
-                      const Noise& noise, bool* storable = nullptr) = 0;
+  virtual void encode(const EncodeArgs& args) = 0;
   virtual void decode(const RoleView& src, std::int64_t first, std::int64_t count, float* dst) = 0;
   virtual void decode_bf16(const RoleView& src, std::int64_t first, std::int64_t count,
-                           std::uint16_t* dst) = 0;  // each value rounded to nearest bf16
-  // dst[i] <- row rows[i] of a matrix of rows of `width` elements, of which src has those from `src_first`
-  // on: what it has not stays as it is in dst. Only what those rows touch is decoded.
-  virtual void decode_rows(const RoleView& src, std::int64_t width, const std::int32_t* rows,
-                           std::int64_t count, float* dst, std::int64_t src_first = 0) = 0;
+                           std::uint16_t* dst) = 0;          // each value rounded to nearest bf16
+  virtual void decode_rows(const DecodeRowsArgs& args) = 0;  // decodes no more than those rows touch
   // dst <- the sum of what the views hold, which have one codec and as many elements, added in fp32 in the
-  // order of sum_as_tree() (kernels/sums.h). May write whole groups; on a GPU `rooms` has as many for each
-  // level of the tree, bit_width(views - 1) times. Both are 64-byte aligned.
+  // order of sum_as_tree() (kernels/sums.h). May write whole groups. `rooms` has as many for each level of
+  // the tree, bit_width(views - 1) times, if the device is not the host, and is not used else. Both are
+  // 64-byte aligned.
   virtual void decode_sum(std::span<const RoleView> views, float* dst, float* rooms) = 0;
   // The folds may be done in any order or at once, to the same bits: no two may share elements.
   virtual void fold(std::span<const Fold> folds) = 0;

@@ -34,7 +34,7 @@ void SignStudy::update(int tensor, std::span<const float> momentum, std::span<co
   }
   const Noise noise{seed_, static_cast<std::uint32_t>(tensor), ++to.updates,
                     static_cast<std::uint32_t>(Stream::kTest)};
-  device.encode(view, 0, count, read.data(), noise, nullptr);
+  device.encode({view, 0, count, read.data(), noise, nullptr});
   device.synchronize();
 }
 

@@ -16,7 +16,7 @@ std::vector<float> stored(const Spec& spec, const std::vector<float>& values, co
   std::vector<std::uint16_t> steps(static_cast<std::size_t>(step_bytes(spec, count) / 2));
   const kernels::RoleView view = {spec, codes.data(), steps.data(), count};
   std::vector<float> out(values.size());
-  device.encode(view, 0, count, values.data(), noise, nullptr);
+  device.encode({view, 0, count, values.data(), noise, nullptr});
   device.decode(view, 0, count, out.data());
   device.synchronize();
   return out;

@@ -110,7 +110,7 @@ void fill_roles(Device& device, const RoleArray<kernels::RoleView>& roles) {
     const float size = !is_state(role) ? 0.05F : is_signed ? 0.01F : 1e-4F;
     fill(device, view.elements, sample(size, !is_signed, made++),
          [&](std::int64_t at, std::int64_t count, const float* values) {
-           device.encode(view, at, count, values, {1, 0, 0, 0});
+           device.encode({view, at, count, values, {1, 0, 0, 0}});
          });
   }
 }
@@ -204,7 +204,7 @@ double by_fp32_per_second(Updates updates, std::int64_t elements) {
   const OwnedRole sum(updates.device, Codec(), elements);
   fill(updates.device, elements, updates.gradient,
        [&](std::int64_t at, std::int64_t count, const float* values) {
-         updates.device.encode(sum.view, at, count, values, {});
+         updates.device.encode({sum.view, at, count, values, {}});
        });
   kernels::UpdateArgs& args = updates.tensor.args;
   args.roles[Role::kAccumulator] = sum.view;
@@ -325,7 +325,9 @@ std::vector<CodecBenchRow> bench_codec(const std::vector<Codec>& codecs, std::in
     };
     CodecBenchRow row;
     row.codec = codec;
-    row.encode = measure(4 + packed, [&] { device.encode(tensor.view, 0, elements, values, {1, 0, 1, 0}); });
+    row.encode = measure(4 + packed, [&] {
+      device.encode({tensor.view, 0, elements, values, {1, 0, 1, 0}});
+    });
     if (has_blocks(codec)) {
       row.fold = measure(4 + 2 * packed, [&] {
         const kernels::Fold fold = {tensor.view,

@@ -32,7 +32,7 @@ class StoredBySpec : public Stored {
     std::fill(steps_.begin(), steps_.end(), std::uint16_t{0});
     const Noise noise = {seed_, 0, 0, noise_stream(Role::kParameter),
                          static_cast<std::uint32_t>(first / kGroup)};
-    device_.encode(view(), 0, count_, before.data(), noise);
+    device_.encode({view(), 0, count_, before.data(), noise});
     device_.decode(view(), 0, count_, after.data());
   }
   const char* code_type() const override {

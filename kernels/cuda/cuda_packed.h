@@ -15,13 +15,11 @@ struct PackedStream {
   Stream stream = nullptr;  // a device that is opened later makes its own
   Arrivals arrivals = {};   // of the launches of that stream
 
-  void encode(const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
-              const Noise& noise, bool* storable) const;
+  void encode(const EncodeArgs& args) const;
   void decode(const RoleView& src, std::int64_t first, std::int64_t count, float* dst) const;
   void decode_sum(std::span<const RoleView> views, float* dst, float* rooms) const;
   void decode_bf16(const RoleView& src, std::int64_t first, std::int64_t count, std::uint16_t* dst) const;
-  void decode_rows(const RoleView& src, std::int64_t width, const std::int32_t* rows, std::int64_t count,
-                   float* dst, std::int64_t src_first) const;
+  void decode_rows(const DecodeRowsArgs& args) const;
   void fold(PackedDevice& device, std::span<const Fold> folds);
   void fold_alone(PackedDevice& device, const Fold& fold);
   void square_sum(const RoleView& src, std::int64_t first, std::int64_t count, double* sum);
@@ -41,10 +39,7 @@ class CudaPacked : public Base {
   Pool& host_pool() override { return host_.host_pool(); }
   int host_threads() const override { return host_.host_threads(); }
 
-  void encode(const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
-              const Noise& noise, bool* storable = nullptr) override {
-    packed_.encode(dst, first, count, src, noise, storable);
-  }
+  void encode(const EncodeArgs& args) override { packed_.encode(args); }
   void decode(const RoleView& src, std::int64_t first, std::int64_t count, float* dst) override {
     packed_.decode(src, first, count, dst);
   }
@@ -54,10 +49,7 @@ class CudaPacked : public Base {
   void decode_bf16(const RoleView& src, std::int64_t first, std::int64_t count, std::uint16_t* dst) override {
     packed_.decode_bf16(src, first, count, dst);
   }
-  void decode_rows(const RoleView& src, std::int64_t width, const std::int32_t* rows, std::int64_t count,
-                   float* dst, std::int64_t src_first = 0) override {
-    packed_.decode_rows(src, width, rows, count, dst, src_first);
-  }
+  void decode_rows(const DecodeRowsArgs& args) override { packed_.decode_rows(args); }
   void fold(std::span<const Fold> folds) override { packed_.fold(*this, folds); }
   bool gathers_folds() const override { return true; }  // to launch a kernel takes longer than a small fold
   void square_sum(const RoleView& src, std::int64_t first, std::int64_t count, double* sum) override {

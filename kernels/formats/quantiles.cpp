@@ -57,7 +57,7 @@ Quantiles of_tiles(Device& device, const PanelSource& source, std::span<const do
   const There<double> sums(device, columns * (kAtOnce / kQuantilePanel));
   std::vector<std::vector<double>> of_panels(columns);
   for_each_piece(source, [&](const float* x, std::int64_t count) {
-    device.sum_tile_quantiles(count, x, static_cast<int>(shares.size()), share.data(), sums.data());
+    device.sum_tile_quantiles({count, x, static_cast<int>(shares.size()), share.data(), sums.data()});
     const std::vector<double> here = sums.values();
     for (std::size_t i = 0;
          i < columns * static_cast<std::size_t>((count + kQuantilePanel - 1) / kQuantilePanel); ++i) {
@@ -180,7 +180,17 @@ Quantiles of_counts(Device& device, const PanelSource& source, std::span<const d
   return result;
 }
 
+constexpr const char* kNone = "quantiles: this device has no kernels for them; compute them on its host()";
+
 }  // namespace
+
+void kernels::QuantileKernels::count_keys(std::int64_t /*count*/, const float* /*x*/, const KeyTree& /*tree*/,
+                                          std::uint64_t* /*counts*/) {
+  throw std::invalid_argument(kNone);
+}
+void kernels::QuantileKernels::sum_tile_quantiles(const TileQuantiles& /*args*/) {
+  throw std::invalid_argument(kNone);
+}
 
 Quantiles quantiles(Device& device, const PanelSource& source, std::span<const double> shares,
                     QuantileMethod method) {

@@ -96,16 +96,23 @@ inline constexpr std::int64_t kSortedTile = 4096;
 inline constexpr int kTilesOfPanel = 256;
 inline constexpr std::int64_t kQuantilePanel = kSortedTile * kTilesOfPanel;
 
+// Tiles of kSortedTile of x[0, count), of which the last may hold fewer, in panels of kTilesOfPanel. For each
+// panel, sums[shares + 1] <- over its tiles the sum of m times the quantile of share[0], share[1], ..., and
+// that of m, where m is the number of the tile's numbers; in fp64, as a binary tree over the places of tiles.
+struct TileQuantiles {
+  std::int64_t count = 0;
+  const float* x = nullptr;
+  int shares = 0;
+  const double* share = nullptr;
+  double* sums = nullptr;
+};
+
+// A device may leave these out: no training asks for them. They then throw std::invalid_argument.
 class QuantileKernels {
  public:
   // counts[bin] += the number of x[0, count) whose key has that bin.
-  virtual void count_keys(std::int64_t count, const float* x, const KeyTree& tree, std::uint64_t* counts) = 0;
-  // Tiles of kSortedTile values, of which the last may hold fewer, in panels of kTilesOfPanel. For each
-  // panel, sums[shares + 1] <- over its tiles the sum of m times the quantile of share[0], share[1], ..., and
-  // that of m, where m is the number of the tile's numbers; in fp64, as a binary tree over the places of
-  // tiles.
-  virtual void sum_tile_quantiles(std::int64_t count, const float* x, int shares, const double* share,
-                                  double* sums) = 0;
+  virtual void count_keys(std::int64_t count, const float* x, const KeyTree& tree, std::uint64_t* counts);
+  virtual void sum_tile_quantiles(const TileQuantiles& args);
 
  protected:
   QuantileKernels() = default;

@@ -183,8 +183,8 @@ void ModelMemory::initialize(int tensor, std::int64_t first, const kernels::Valu
   const std::int64_t from = compensation.codes == nullptr ? end : std::clamp(own, begin, end);
   const std::int64_t to = std::clamp(own + compensation.elements, from, end);
   bool* const rest_storable = &state_->results.next()->finite;
-  device.encode(v, begin - stored_first, from - begin, there + (begin - first), noise, storable);
-  device.encode(v, to - stored_first, end - to, there + (to - first), noise, rest_storable);
+  device.encode({v, begin - stored_first, from - begin, there + (begin - first), noise, storable});
+  device.encode({v, to - stored_first, end - to, there + (to - first), noise, rest_storable});
   bool* const pair_storable = &state_->results.next()->finite;
   if (from < to) {
     Noise of_part{state_->seed, static_cast<std::uint32_t>(tensor), 0, 0};
@@ -213,7 +213,7 @@ void ModelMemory::decode(int tensor, std::int64_t first, std::span<float> out) c
 void ModelMemory::decode_rows(int tensor, std::int64_t width, const std::int32_t* rows, std::int64_t count,
                               float* out) const {
   if (state_->divides_parameter(tensor)) return state_->home->read_rows(tensor, width, rows, count, out);
-  state_->device.decode_rows(view(tensor, Role::kParameter), width, rows, count, out);
+  state_->device.decode_rows({view(tensor, Role::kParameter), width, rows, count, out});
 }
 
 const float* ModelMemory::decoded(int tensor, std::span<float> room) const {

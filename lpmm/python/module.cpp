@@ -347,9 +347,9 @@ void decode(const Place& place, const Plan& plan, int role, Address codes, Addre
 void decode_rows(const Place& place, const Plan& plan, Address codes, Address steps, std::int64_t width,
                  Address rows, std::int64_t count, Address out) {
   const nb::gil_scoped_release release;
-  DeviceAt(place)->decode_rows(plan.view(Role::kParameter, codes, steps), width,
-                               reinterpret_cast<const std::int32_t*>(rows), count,
-                               reinterpret_cast<float*>(out));
+  DeviceAt(place)->decode_rows({plan.view(Role::kParameter, codes, steps), width,
+                                reinterpret_cast<const std::int32_t*>(rows), count,
+                                reinterpret_cast<float*>(out)});
 }
 
 // Encodes fp32 values of a whole role with the noise of a step; `nearest` rounds without. Returns false if a
@@ -362,8 +362,12 @@ bool encode(const Place& place, const Plan& plan, int role, Address codes, Addre
   const nb::gil_scoped_release release;
   const DeviceAt on(place);
   Results<bool> storable(*on, 1);
-  on->encode(to, 0, to.elements, reinterpret_cast<const float*>(values),
-             {seed, ordinal, step, noise_stream(r)}, &storable[0]);
+  on->encode({to,
+              0,
+              to.elements,
+              reinterpret_cast<const float*>(values),
+              {seed, ordinal, step, noise_stream(r)},
+              &storable[0]});
   on->synchronize();
   return storable[0];
 }

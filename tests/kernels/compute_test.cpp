@@ -98,15 +98,17 @@ TEST_P(ConvolutionTest, EqualsPlainLoops) {
       const auto weights = array(w), dw = zeros(w.size()), dw_alone = zeros(w.size());
       convolution->forward(cx.data(), weights.data(), cy.data(), room.data());
       expect_near(cy.floats(), want.y, tolerance);
-      convolution->backward(cx.data(), weights.data(), cdy.data(), cdx.data(), false, dw.data(), room.data());
+      convolution->backward({cx.data(), weights.data(), cdy.data(), cdx.data(), false, dw.data()},
+                            room.data());
       expect_near(cdx.floats(), want.dx, tolerance);
       expect_near(dw.values(), want.dw, 1e-5);
       // Added to what is there; and without an input gradient.
-      convolution->backward(cx.data(), weights.data(), cdy.data(), cdx.data(), true, dw.data(), room.data());
+      convolution->backward({cx.data(), weights.data(), cdy.data(), cdx.data(), true, dw.data()},
+                            room.data());
       std::vector<double> twice = want.dx;
       for (double& v : twice) v *= 2;
       expect_near(cdx.floats(), twice, 2 * tolerance);
-      convolution->backward(cx.data(), weights.data(), cdy.data(), nullptr, false, dw_alone.data(),
+      convolution->backward({cx.data(), weights.data(), cdy.data(), nullptr, false, dw_alone.data()},
                             room.data());
       EXPECT_EQ(dw_alone.values(), dw.values());
     }
@@ -143,7 +145,7 @@ TEST_P(ConvolutionTest, APanelOfChannelsIsThatOfTheWhole) {
         return static_cast<std::byte*>(c.data()) + kFirst * value_bytes(type);
       };
       convolution->forward(cx.data(), weights.data(), from_first(cy), room.data());
-      convolution->backward(cx.data(), weights.data(), from_first(cdy), cdx.data(), false, dw.data(),
+      convolution->backward({cx.data(), weights.data(), from_first(cdy), cdx.data(), false, dw.data()},
                             room.data());
       const Floats wide_y = cy.floats();
       Floats y;
@@ -176,7 +178,7 @@ TEST_P(ConvolutionTest, SameBitsInTwoRuns) {
       const auto dw = zeros(static_cast<std::size_t>(s.weights()));
       convolution->forward(x.data(), w.data(), y.data(), room.data());
       for (const bool accumulate : {false, true}) {
-        convolution->backward(x.data(), w.data(), dy.data(), dx.data(), accumulate, dw.data(), room.data());
+        convolution->backward({x.data(), w.data(), dy.data(), dx.data(), accumulate, dw.data()}, room.data());
       }
       return std::tuple(y.bytes(), dx.bytes(), dw.values());
     };
@@ -192,7 +194,7 @@ TEST_P(ConvolutionTest, GradientsByFiniteDifferences) {
   const auto room = scratch(convolution->scratch_bytes());
   const auto y = zeros(r.size()), dx = zeros(x.size()), dw = zeros(w.size()), dy = array(r);
   auto inputs = array(x), weights = array(w);
-  convolution->backward(inputs.data(), weights.data(), dy.data(), dx.data(), false, dw.data(), room.data());
+  convolution->backward({inputs.data(), weights.data(), dy.data(), dx.data(), false, dw.data()}, room.data());
   const auto value = [&](DeviceArray<float>& of, const Floats& v) {
     of.assign(v);
     convolution->forward(inputs.data(), weights.data(), y.data(), room.data());
@@ -1078,7 +1080,7 @@ Floats sums_of(Device& device, ValueType type) {
   const DeviceArray<float> w(device, random_floats(s.weights(), 3)),
       dw(device, random_floats(s.weights(), 3));
   convolution->forward(x.data(), w.data(), y.data(), room.data());
-  convolution->backward(x.data(), w.data(), dy.data(), dx.data(), false, dw.data(), room.data());
+  convolution->backward({x.data(), w.data(), dy.data(), dx.data(), false, dw.data()}, room.data());
   const BatchNormShape norm{s.batch * 64, 32, type};
   NormChannels of_norm(device, norm);
   const DeviceArray<float> bias(device, Floats(32));

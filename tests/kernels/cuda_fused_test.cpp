@@ -78,7 +78,7 @@ struct Tensor {
     CpuDevice cpu(1);
     const auto x =
         values(view.elements, seed, scale, !is_signed(view.codec.format.map) || role == Role::kVariance);
-    cpu.encode(view, 0, view.elements, x.data(), noise);
+    cpu.encode({view, 0, view.elements, x.data(), noise});
   }
 };
 void expect_equal(const Tensor& a, const Tensor& b, const std::string& what) {
@@ -372,7 +372,7 @@ TEST(CudaFused, OneBadElementFailsItsTensorOnly) {
     }
     std::vector<float> huge(128, 0.0F);  // its square is not storable
     huge[77] = 0x1p100F;
-    CpuDevice(1).encode((*tensors)[1].roles[Role::kAccumulator]->view(), 1024, 128, huge.data(), {});
+    CpuDevice(1).encode({(*tensors)[1].roles[Role::kAccumulator]->view(), 1024, 128, huge.data(), {}});
   }
   update_both(a, b, {rule, rule}, 1);
   expect_equal(a[0], b[0], "good");

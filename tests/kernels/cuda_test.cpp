@@ -128,7 +128,7 @@ struct Backend {
     Shared<bool> storable(device);
     const There role(device, s.roles[r]);
     const DeviceArray<float> src(device, x);
-    device.encode(role.view(), first, std::ssize(x), src.data(), n, storable.get());
+    device.encode({role.view(), first, std::ssize(x), src.data(), n, storable.get()});
     s.failed |= !storable.read();
   }
   void fold(State& s, std::size_t r, std::int64_t first, const std::vector<float>& x, const Noise& n) const {
@@ -412,7 +412,7 @@ TEST_P(PackedBytes, AreReadSummedAndEmptiedAsByTheCpu) {
   for (const Format f : all_formats()) {
     for (const std::int64_t n : {1, 127, 4096 + 77, 3 * 4096}) {
       Host host(Codec{f, is_packed(f) ? 128 : 0, kRn, kMoving}, n);
-      cpu.encode(host.view(), 0, n, values(n, 3, !is_signed(f.map)).data(), {1, 2, 3, 0});
+      cpu.encode({host.view(), 0, n, values(n, 3, !is_signed(f.map)).data(), {1, 2, 3, 0}});
       const std::int64_t first = n > 4096 ? 4096 : 0, count = n - first,
                          width = std::min<std::int64_t>(n, 50);
       const std::vector<std::int32_t> rows = {static_cast<std::int32_t>(n / width - 1), 0, 0};
@@ -426,7 +426,7 @@ TEST_P(PackedBytes, AreReadSummedAndEmptiedAsByTheCpu) {
         Shared<double> sum(on);
         on.decode(role.view(), first, count, all.data());
         on.decode_bf16(role.view(), first, count, halves.data());
-        on.decode_rows(role.view(), width, places.data(), 3, some.data());
+        on.decode_rows({role.view(), width, places.data(), 3, some.data()});
         on.square_sum(role.view(), first, count, sum.get());
         return std::tuple(all.values(), halves.values(), some.values(), sum.read());
       };
@@ -453,7 +453,7 @@ TEST_P(PackedBytes, AreAddedAsATree) {
         for (std::size_t i = 0; i < count; ++i) {
           std::vector<float> x = values(n, static_cast<std::uint32_t>(i), false);
           if (codec == kFp32Codec) x[0] = 1e36F;
-          cpu.encode(hosts[i].view(), 0, n, x.data(), {1, 2, 3, 0});
+          cpu.encode({hosts[i].view(), 0, n, x.data(), {1, 2, 3, 0}});
           cpu.decode(hosts[i].view(), 0, n, x.data());
           terms.push_back(std::move(x));
         }
@@ -502,7 +502,7 @@ TEST_P(PackedBytes, AreTheCpusAtEverySize) {
       for (auto& [on, host] : {std::pair<Device&, Host&>(cpu, a), std::pair<Device&, Host&>(device(), b)}) {
         const There role(on, host);
         const DeviceArray<float> src(on, std::vector<float>(all.begin(), all.begin() + n));
-        on.encode(role.view(), 0, n, src.data(), noise, nullptr);
+        on.encode({role.view(), 0, n, src.data(), noise, nullptr});
       }
       ASSERT_TRUE(a.codes == b.codes && a.steps == b.steps) << to_string(a.codec) << " " << n;
     }

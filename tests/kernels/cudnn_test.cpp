@@ -290,8 +290,8 @@ Results results_of(Device& device, const ConvShape& s) {
   const DeviceArray<float> w(device, random_floats(s.weights(), 3)),
       dw(device, random_floats(s.weights(), 3));
   convolution->forward(x.data(), w.data(), y.data(), room.data());
-  convolution->backward(x.data(), w.data(), dy.data(), dx.data(), false, dw.data(), room.data());
-  convolution->backward(x.data(), w.data(), dy.data(), added.data(), true, dw.data(), room.data());
+  convolution->backward({x.data(), w.data(), dy.data(), dx.data(), false, dw.data()}, room.data());
+  convolution->backward({x.data(), w.data(), dy.data(), added.data(), true, dw.data()}, room.data());
   return {y.floats(), dx.floats(), added.floats(), dw.values()};
 }
 void expect_same(const Results& got, const Results& want) {

@@ -115,7 +115,7 @@ TEST(Decode, RowsAreThoseOfTheWhole) {
         const std::vector<float> all = decoded(device, t);
         const std::vector<std::int32_t> wanted = {12, 0, 5, 5, 11, 1};
         std::vector<float> got(wanted.size() * static_cast<std::size_t>(width));
-        device.decode_rows(t.view(), width, wanted.data(), size_of(got) / width, got.data());
+        device.decode_rows({t.view(), width, wanted.data(), size_of(got) / width, got.data()});
         for (std::size_t i = 0; i < wanted.size(); ++i) {
           const auto at = got.begin() + static_cast<std::int64_t>(i) * width;
           const auto row = all.begin() + wanted[i] * width;

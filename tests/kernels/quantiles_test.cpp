@@ -254,6 +254,22 @@ TEST_P(QuantilesOfDevice, WhereThereIsNoNumberThereIsNoQuantile) {
   }
 }
 
+class WithoutQuantiles final : public CpuDevice {
+ public:
+  WithoutQuantiles() : CpuDevice(1) {}
+  void count_keys(std::int64_t count, const float* x, const KeyTree& tree, std::uint64_t* counts) override {
+    QuantileKernels::count_keys(count, x, tree, counts);
+  }
+  void sum_tile_quantiles(const TileQuantiles& args) override { QuantileKernels::sum_tile_quantiles(args); }
+};
+TEST(Quantiles, MayBeLeftOutByADevice) {
+  WithoutQuantiles device;
+  const std::vector<float> x = make(kKinds[0], 100);
+  for (const auto method : {QuantileMethod::kTiles, QuantileMethod::kHistogram, QuantileMethod::kExact}) {
+    EXPECT_THROW((void)quantiles(device, x.data(), 100, kShares, method), std::invalid_argument);
+  }
+}
+
 TEST_P(QuantilesOfDevice, CountsAddUpOverCalls) {
   const std::vector<float> x = make(kKinds[0], 70001);
   const DeviceArray<float> there = array(x);

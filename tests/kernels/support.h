@@ -16,7 +16,7 @@ namespace lpmm::kernels {
 inline bool encode(PackedDevice& device, const RoleView& dst, std::int64_t first, std::int64_t count,
                    const float* src, const Noise& noise) {
   bool storable = false;
-  device.encode(dst, first, count, src, noise, &storable);
+  device.encode({dst, first, count, src, noise, &storable});
   device.synchronize();
   return storable;
 }

@@ -74,7 +74,7 @@ int main(int argc, char** argv) {
       x = normal(random) * (role == Role::kParameter ? 0.05F : 0.01F);
       if (role == Role::kVariance) x = x * x;
     }
-    device.encode(args.roles[role], 0, kElements, values.data(), {});
+    device.encode({args.roles[role], 0, kElements, values.data(), {}});
   }
   const std::vector<std::uint16_t> gradient = steps[Role::kAccumulator];  // an update empties it
   double best = 1e9;

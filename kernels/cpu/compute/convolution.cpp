@@ -42,8 +42,7 @@ class CpuConvolution final : public Convolution {
         library_(shard_, t == ValueType::kBf16 && !convert_, threads_) {}
   std::int64_t scratch_bytes() const override { return thread_x() + threads_ * thread_bytes(); }
   void forward(const void* x, const float* weights, void* y, void* scratch) const override;
-  void backward(const void* x, const float* weights, const void* dy, void* dx, bool accumulate,
-                float* weight_gradient, void* scratch) const override;
+  void backward(const ConvolutionBackward& args, void* scratch) const override;
 
  private:
   CpuDevice& device_;
@@ -123,16 +122,15 @@ void CpuConvolution::forward(const void* x, const float* weights, void* y, void*
   });
 }
 
-void CpuConvolution::backward(const void* x, const float* weights, const void* dy, void* dx, bool accumulate,
-                              float* weight_gradient, void* scratch) const {
+void CpuConvolution::backward(const ConvolutionBackward& args, void* scratch) const {
   void* packed = bytes_at(scratch, packed_at());
   float* partials = floats_at(scratch, partials_at());
-  if (dx != nullptr) library_.pack_backward(rounded(weights, scratch), packed);
+  if (args.dx != nullptr) library_.pack_backward(rounded(args.weights, scratch), packed);
   const std::int64_t gradient = library_.gradient_floats();
   device_.host_pool().for_each(shards(), [&](std::int64_t item, int thread) {
     const Buffers b = thread_buffers(scratch, thread);
-    const void* in = bytes_at(x, item * x_bytes());
-    const void* out_gradient = bytes_at(dy, item * y_bytes());
+    const void* in = bytes_at(args.x, item * x_bytes());
+    const void* out_gradient = bytes_at(args.dy, item * y_bytes());
     if (convert_ || is_panel_) {
       gather(out_gradient, b.y);
       out_gradient = b.y;
@@ -142,20 +140,20 @@ void CpuConvolution::backward(const void* x, const float* weights, const void* d
       in = b.x;
     }
     library_.backward_weights(thread, in, out_gradient, partials + item * gradient, b.library);
-    if (dx == nullptr) return;
-    void* in_gradient = bytes_at(dx, item * x_bytes());
-    const bool direct = !convert_ && !accumulate;
+    if (args.dx == nullptr) return;
+    void* in_gradient = bytes_at(args.dx, item * x_bytes());
+    const bool direct = !convert_ && !args.accumulate;
     library_.backward_data(thread, out_gradient, packed, direct ? in_gradient : b.x, b.library);
     if (direct) return;
     if (convert_ || type_ == ValueType::kFp32) {
-      loops::elements().from_float(type_, {.columns = x_values(), .accumulate = accumulate}, b.x,
+      loops::elements().from_float(type_, {.columns = x_values(), .accumulate = args.accumulate}, b.x,
                                    in_gradient);
     } else {
       loops::elements().add(type_, x_values(), b.x, in_gradient, in_gradient);
     }
   });
   sum_tree(device_.host_pool(), shards(), gradient, partials);
-  library_.unpack_gradient(partials, weight_gradient);
+  library_.unpack_gradient(partials, args.weight_gradient);
 }
 
 }  // namespace

@@ -110,21 +110,21 @@ void CpuDevice::count_keys(std::int64_t count, const float* x, const KeyTree& tr
   }
 }
 
-void CpuDevice::sum_tile_quantiles(std::int64_t count, const float* x, int shares, const double* share,
-                                   double* sums) {
+void CpuDevice::sum_tile_quantiles(const TileQuantiles& args) {
   constexpr std::int64_t kAtOnce = kTilesAtOnce * kSortedTile;
   constexpr int kOfPanel = kTilesOfPanel / kTilesAtOnce;
-  const std::int64_t items = (count + kAtOnce - 1) / kAtOnce;
-  std::vector<double> of_items(static_cast<std::size_t>((items + kOfPanel) * (shares + 1)));
-  const auto first_of = [&](std::int64_t panel) { return of_items.data() + panel * kOfPanel * (shares + 1); };
+  const std::int64_t items = (args.count + kAtOnce - 1) / kAtOnce, columns = args.shares + 1;
+  std::vector<double> of_items(static_cast<std::size_t>((items + kOfPanel) * columns));
+  const auto first_of = [&](std::int64_t panel) { return of_items.data() + panel * kOfPanel * columns; };
   pool().for_each(items, [&](std::int64_t item, int) {
     const std::int64_t at = item * kAtOnce;
-    sum_tiles(std::min(kAtOnce, count - at), x + at, shares, share,
+    sum_tiles(std::min(kAtOnce, args.count - at), args.x + at, args.shares, args.share,
               first_of(item / kOfPanel) + item % kOfPanel, kOfPanel);
   });
+  double* sums = args.sums;
   for (std::int64_t panel = 0; panel * kOfPanel < items; ++panel) {
     const std::int64_t here = std::min<std::int64_t>(kOfPanel, items - panel * kOfPanel);
-    for (int k = 0; k <= shares; ++k) *sums++ = sum_as_tree(first_of(panel) + k * kOfPanel, here);
+    for (std::int64_t k = 0; k < columns; ++k) *sums++ = sum_as_tree(first_of(panel) + k * kOfPanel, here);
   }
 }
 

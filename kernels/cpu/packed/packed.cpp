@@ -36,24 +36,24 @@ const float* floats_of(const Values& gradient, std::int64_t at, std::int64_t cou
 
 }  // namespace
 
-void encode(Pool& pool, const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
-            const Noise& noise, bool* storable) {
-  const NextSteps next = has_blocks(dst.codec) ? NextSteps() : steps_for(pool, dst, src);
+void encode(Pool& pool, const EncodeArgs& args) {
+  const RoleView& dst = args.dst;
+  const NextSteps next = has_blocks(dst.codec) ? NextSteps() : steps_for(pool, dst, args.src);
   std::atomic<bool> all{true};
-  for_each_tile(pool, Cut(count, piece_of_blocks(dst.codec)), first, count,
+  for_each_tile(pool, Cut(args.count, piece_of_blocks(dst.codec)), args.first, args.count,
                 [&](std::size_t, std::int64_t at, std::int64_t n) {
                   Scratch& s = scratch();
                   TileView t = tile_of(dst, at, n);
                   t.next_steps = next.data();
-                  const float* from = src + (at - first);
-                  if (t.count == t.padded && encode_if_storable(t, from, noise, s)) return;
+                  const float* from = args.src + (at - args.first);
+                  if (t.count == t.padded && encode_if_storable(t, from, args.noise, s)) return;
                   float* values = s.values[Role::kParameter].data();
                   std::memcpy(values, from, static_cast<std::size_t>(4 * n));
                   zero_padding(values, t);
-                  if (!encode_tile(t, values, noise, s)) all.store(false, std::memory_order_relaxed);
+                  if (!encode_tile(t, values, args.noise, s)) all.store(false, std::memory_order_relaxed);
                 });
   next.store();
-  if (storable != nullptr) *storable = all;
+  if (args.storable != nullptr) *args.storable = all;
 }
 
 void decode(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count, float* dst) {
@@ -81,11 +81,12 @@ void decode_bf16(Pool& pool, const RoleView& src, std::int64_t first, std::int64
                 });
 }
 
-void decode_rows(Pool& pool, const RoleView& src, std::int64_t width, const std::int32_t* rows,
-                 std::int64_t count, float* dst, std::int64_t src_first) {
+void decode_rows(Pool& pool, const DecodeRowsArgs& args) {
+  const RoleView& src = args.src;
+  const std::int64_t width = args.width;
   const std::int64_t unit = std::max<std::int64_t>(kGroup, piece_of_blocks(src.codec));
-  pool.for_each(count, [&](std::int64_t i, int) {
-    const std::int64_t row = rows[i] * width - src_first;
+  pool.for_each(args.count, [&](std::int64_t i, int) {
+    const std::int64_t row = args.rows[i] * width - args.src_first;
     const std::int64_t first = std::max<std::int64_t>(0, row), end = std::min(row + width, src.elements);
     std::int64_t n = 0;
     for (std::int64_t at = first / unit * unit; at < end; at += n) {
@@ -94,7 +95,7 @@ void decode_rows(Pool& pool, const RoleView& src, std::int64_t width, const std:
       float* values = scratch().values[Role::kParameter].data();
       decode_tile(tile_of(src, at, n), values);
       const std::int64_t from = std::max(first, at), to = std::min(end, at + n);
-      std::memcpy(dst + i * width + (from - row), values + (from - at),
+      std::memcpy(args.dst + i * width + (from - row), values + (from - at),
                   static_cast<std::size_t>(4 * (to - from)));
     }
   });
@@ -107,9 +108,10 @@ void decode_sum(Pool& pool, std::span<const RoleView> views, float* dst) {
   const RoleView& any = views.front();
   const Cut cut(any.elements, piece_of_blocks(any.codec));
   const std::int64_t lines = groups_of(std::min(cut.tile, any.elements)) * kGroup / 16;
-  const auto levels = std::bit_width(views.size() - 1);
+  // As many as a tree over so many has sums of two or more that wait for another.
+  const int levels = std::max(0, static_cast<int>(std::bit_width(views.size())) - 2);
   for_each_tile(pool, cut, 0, any.elements, [&](std::size_t, std::int64_t at, std::int64_t n) {
-    // The sums of a tile that wait for others stay in L1.
+    // They are small enough for L1, but for blocks that are larger than a unit.
     static thread_local std::vector<Line> waiting;
     waiting.resize(std::max(waiting.size(), static_cast<std::size_t>(levels * lines)));
     const auto room = [&](int i) {

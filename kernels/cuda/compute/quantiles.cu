@@ -126,16 +126,16 @@ void CudaDevice::count_keys(std::int64_t count, const float* x, const KeyTree& t
          counts);
 }
 
-void CudaDevice::sum_tile_quantiles(std::int64_t count, const float* x, int shares, const double* share,
-                                    double* sums) {
-  if (count == 0) return;
-  const int columns = shares + 1;
-  const std::int64_t tiles = (count + kSortedTile - 1) / kSortedTile;
+void CudaDevice::sum_tile_quantiles(const TileQuantiles& args) {
+  if (args.count == 0) return;
+  const int columns = args.shares + 1;
+  const std::int64_t tiles = (args.count + kSortedTile - 1) / kSortedTile;
   const std::int64_t panels = (tiles + kTilesOfPanel - 1) / kTilesOfPanel;
   const StreamMemory leaves(8 * tiles * columns, stream());
   auto* const at = static_cast<double*>(leaves.data());
-  launch(sort_tiles, tiles, kThreads, std::int64_t{4 * kSortedTile}, stream(), count, x, shares, share, at);
-  launch(sum_tiles, panels * columns, kThreads, 0, stream(), tiles, columns, at, sums);
+  launch(sort_tiles, tiles, kThreads, std::int64_t{4 * kSortedTile}, stream(), args.count, args.x,
+         args.shares, args.share, at);
+  launch(sum_tiles, panels * columns, kThreads, 0, stream(), tiles, columns, at, args.sums);
 }
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

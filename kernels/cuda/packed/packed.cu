@@ -322,10 +322,9 @@ void update_once(const TensorUpdate& tensor, Stream stream) {
 
 }  // namespace
 
-void PackedStream::encode(const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
-                          const Noise& noise, bool* storable) const {
-  begin(storable, stream);
-  run_with_next_steps(cuda::make_encode(dst, first, count, src, noise, storable, device_table), stream);
+void PackedStream::encode(const EncodeArgs& args) const {
+  begin(args.storable, stream);
+  run_with_next_steps(cuda::make_encode(args, device_table), stream);
 }
 
 void PackedStream::decode(const RoleView& src, std::int64_t first, std::int64_t count, float* dst) const {
@@ -337,11 +336,11 @@ void PackedStream::decode_bf16(const RoleView& src, std::int64_t first, std::int
   if (fast::decode_bf16(src, first, count, dst, stream)) return;
   for_each_element(count, DecodeToBf16{cuda::make_slot(src, device_table, {}), first, dst}, stream);
 }
-void PackedStream::decode_rows(const RoleView& src, std::int64_t width, const std::int32_t* rows,
-                               std::int64_t count, float* dst, std::int64_t src_first) const {
-  for_each_element(
-      count * width,
-      DecodeRows{cuda::make_slot(src, device_table, {}), width, rows, dst, src_first, src.elements}, stream);
+void PackedStream::decode_rows(const DecodeRowsArgs& a) const {
+  for_each_element(a.count * a.width,
+                   DecodeRows{cuda::make_slot(a.src, device_table, {}), a.width, a.rows, a.dst, a.src_first,
+                              a.src.elements},
+                   stream);
 }
 
 void PackedStream::decode_sum(std::span<const RoleView> views, float* dst, float* rooms) const {

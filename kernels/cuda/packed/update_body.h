@@ -378,15 +378,14 @@ inline int unit_of(const RoleArray<RoleView>& roles) {
 inline std::int64_t units(const Job& job) {
   return (job.end - job.first + job.unit - 1) / job.unit;
 }
-inline EncodeJob make_encode(const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
-                             const Noise& noise, bool* storable, TableOf table_of) {
+inline EncodeJob make_encode(const EncodeArgs& args, TableOf table_of) {
   EncodeJob job;
-  job.slots[0] = make_slot(dst, table_of, noise);
-  job.first = first;
-  job.end = first + count;
-  job.unit = unit_of(dst);
-  job.storable = storable;
-  job.src = src;
+  job.slots[0] = make_slot(args.dst, table_of, args.noise);
+  job.first = args.first;
+  job.end = args.first + args.count;
+  job.unit = unit_of(args.dst);
+  job.storable = args.storable;
+  job.src = args.src;
   return job;
 }
 

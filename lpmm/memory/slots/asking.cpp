@@ -139,7 +139,7 @@ std::vector<float> Asking::own_of(int table, std::int64_t width, Rows rows) cons
   const std::int32_t* const there = on_device(device, rows.data(), count, room.get());
   auto* const values =
       device.is_host() ? all.data() : reinterpret_cast<float*>(room.get() + kernels::aligned(4 * count));
-  device.decode_rows(t.view[Role::kParameter], width, there, count, values, t.own_first);
+  device.decode_rows({t.view[Role::kParameter], width, there, count, values, t.own_first});
   if (!device.is_host()) device.download(all.data(), values, 4 * count * width);
   std::vector<float> own(static_cast<std::size_t>(owned_of(ranks_.rank(), table, width, rows)));
   float* to = own.data();

@@ -171,8 +171,8 @@ void Home::read_rows(int tensor, std::int64_t width, const std::int32_t* rows, s
   begin_reading();
   if (memory_.reaches_others()) {
     for (int rank = 0; rank < ranks_.size(); ++rank) {
-      memory_.device.decode_rows(memory_.peers->view(rank, tensor, Role::kParameter), width, rows, count, out,
-                                 shares_.first(tensor, rank));
+      memory_.device.decode_rows({memory_.peers->view(rank, tensor, Role::kParameter), width, rows, count,
+                                  out, shares_.first(tensor, rank)});
     }
     return;
   }
@@ -234,8 +234,8 @@ void Home::read_peer_rows(int table, std::int64_t width, Rows rows, float* out) 
       const kernels::RoleView piece = p->rank == ranks_.rank()
                                           ? part_of(own, p->first, p->count)
                                           : piece_at(codec, room.get() + p->at, p->count);
-      memory_.device.decode_rows(piece, width, &p->row, 1, out + static_cast<std::int64_t>(i) * width,
-                                 shares_.first(table, p->rank) + p->first);
+      memory_.device.decode_rows({piece, width, &p->row, 1, out + static_cast<std::int64_t>(i) * width,
+                                  shares_.first(table, p->rank) + p->first});
     }
   }
 }

@@ -65,10 +65,11 @@ class ConvolutionOp : public Op {
     std::byte* const dx = gradient(run, inputs[0]);
     weight_.for_each_panel([&](std::int64_t channel, std::int64_t channels) {
       const bool adds = channel % outputs() > 0 || (groups_ == 1 && accumulate[0]);
-      panel_at(channel).backward(input(run, channel, room), decoded(run, channel, channels, room),
-                                 gradient(run, output) + offset(channel),
-                                 groups_ == 1 || dx == nullptr ? dx : room.dx, adds, folder.rows_at(channel),
-                                 room.library);
+      panel_at(channel).backward(
+          {input(run, channel, room), decoded(run, channel, channels, room),
+           gradient(run, output) + offset(channel), groups_ == 1 || dx == nullptr ? dx : room.dx, adds,
+           folder.rows_at(channel)},
+          room.library);
       folder.fold(channel, channels);
       if (groups_ > 1 && dx != nullptr && (channel + channels) % outputs() == 0) {
         run.device.copy_or_add_rows(plan->compute,

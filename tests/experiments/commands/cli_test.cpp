@@ -674,7 +674,7 @@ TEST_F(Quantize, StochasticRoundingIsUnbiasedSeededAndStreamed) {
   CpuDevice device(2);
   const auto count = static_cast<std::int64_t>(values.size());
   const kernels::Packed whole(parse_spec("int8:block64:sr"), count);
-  device.encode(whole.view(), 0, count, values.data(), {1, 0, 0, noise_stream(Role::kParameter)});
+  device.encode({whole.view(), 0, count, values.data(), {1, 0, 0, noise_stream(Role::kParameter)}});
   EXPECT_TRUE(first == kernels::decoded(device, whole));
 }
 

@@ -154,8 +154,7 @@ class CudaConvolution final : public Convolution {
 
   std::int64_t scratch_bytes() const override { return matmul_at() + matmul_bytes(); }
   void forward(const void* x, const float* weights, void* y, void* scratch) const override;
-  void backward(const void* x, const float* weights, const void* dy, void* dx, bool accumulate,
-                float* weight_gradient, void* scratch) const override;
+  void backward(const ConvolutionBackward& args, void* scratch) const override;
 
  private:
   Stream stream() const { return device_.stream(); }
@@ -232,13 +231,13 @@ void CudaConvolution::forward(const void* x, const float* weights, void* y, void
   });
 }
 
-void CudaConvolution::backward(const void* x, const float* weights, const void* dy, void* dx, bool accumulate,
-                               float* weight_gradient, void* scratch) const {
-  if (dx != nullptr) {
-    load_weights(weights, scratch);
+void CudaConvolution::backward(const ConvolutionBackward& args, void* scratch) const {
+  if (args.dx != nullptr) {
+    load_weights(args.weights, scratch);
     for_chunks([&](std::int64_t first, std::int64_t images) {
-      data_gradient(image(dy, shape_.out_values(), first), images,
-                    const_cast<std::byte*>(image(dx, shape_.in_values(), first)), accumulate, scratch);
+      data_gradient(image(args.dy, shape_.out_values(), first), images,
+                    const_cast<std::byte*>(image(args.dx, shape_.in_values(), first)), args.accumulate,
+                    scratch);
     });
   }
   auto* const rows = static_cast<float*>(scratch);  // the weights are no longer needed
@@ -248,16 +247,16 @@ void CudaConvolution::backward(const void* x, const float* weights, const void* 
                     .n = depth_,
                     .k = images * pixels_,
                     .type = type_,
-                    .a = image(dy, shape_.out_values(), first),
+                    .a = image(args.dy, shape_.out_values(), first),
                     .a_stride = shape_.out_stride(),
-                    .b = columns(x, first, images, scratch),
+                    .b = columns(args.x, first, images, scratch),
                     .b_stride = depth_,
                     .c = rows,
                     .c_stride = depth_,
                     .accumulate = first > 0},
                    at(scratch, matmul_at()));
   });
-  map_matrix(stream(), shape_.out, taps_, FromWeightRows{shape_, depth_, rows}, weight_gradient, false);
+  map_matrix(stream(), shape_.out, taps_, FromWeightRows{shape_, depth_, rows}, args.weight_gradient, false);
 }
 
 void CudaConvolution::data_gradient(const std::byte* dy, std::int64_t images, void* dx, bool accumulate,

@@ -103,20 +103,19 @@ class MmaConvolution final : public Convolution {
     multiply({Gather::of_input(shape_, x), rows, shape_.out, static_cast<Bf16*>(y), false});
   }
 
-  void backward(const void* x, const float* weights, const void* dy, void* dx, bool accumulate,
-                float* weight_gradient, void* scratch) const override {
-    if (dx != nullptr) input_gradient(weights, dy, dx, accumulate, scratch);
+  void backward(const ConvolutionBackward& args, void* scratch) const override {
+    if (args.dx != nullptr) input_gradient(args, scratch);
     if (const LibraryConvolution* const by = library_of_weights()) {
-      by->run(x, dy, scratch, workspace(scratch));
-      return add(1, static_cast<const Bf16*>(scratch), weight_gradient);
+      by->run(args.x, args.dy, scratch, workspace(scratch));
+      return add(1, static_cast<const Bf16*>(scratch), args.weight_gradient);
     }
     auto* const sums = static_cast<float*>(scratch);
-    const GradientProduct p{Gather::of_input(shape_, x), static_cast<const Bf16*>(dy), shape_.out,
+    const GradientProduct p{Gather::of_input(shape_, args.x), static_cast<const Bf16*>(args.dy), shape_.out,
                             shard_rows_, sums};
     with_gradient_tile(shape_.out, depth(), [&]<class T>(T) {
       launch(multiply_gradient<T>, shards_ * gradient_tiles<T>(), T::kThreads, T::kBytes, stream(), p);
     });
-    add(shards_, static_cast<const float*>(sums), weight_gradient);
+    add(shards_, static_cast<const float*>(sums), args.weight_gradient);
   }
 
  private:
@@ -156,13 +155,14 @@ class MmaConvolution final : public Convolution {
                  stream(), shape_, by_input, weights, rows);
     return rows;
   }
-  void input_gradient(const float* weights, const void* dy, void* dx, bool accumulate, void* scratch) const {
+  void input_gradient(const ConvolutionBackward& args, void* scratch) const {
     if (const LibraryConvolution* const by =
-            device_.library_convolution({shape_, ConvTensor::kX, accumulate, kWorkspaceBytes})) {
-      return by->run(turned(weights, false, scratch), dy, dx, workspace(scratch));
+            device_.library_convolution({shape_, ConvTensor::kX, args.accumulate, kWorkspaceBytes})) {
+      return by->run(turned(args.weights, false, scratch), args.dy, args.dx, workspace(scratch));
     }
-    const Bf16* const rows = turned(weights, true, scratch);
-    multiply({Gather::of_gradient(shape_, dy), rows, shape_.in, static_cast<Bf16*>(dx), accumulate});
+    const Bf16* const rows = turned(args.weights, true, scratch);
+    multiply({Gather::of_gradient(shape_, args.dy), rows, shape_.in, static_cast<Bf16*>(args.dx),
+              args.accumulate});
   }
   void multiply(const WindowProduct& p) const {
     with_product_tile(p.windows.rows, p.outputs, [&]<class T>(T) {
