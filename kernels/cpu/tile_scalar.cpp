@@ -22,20 +22,20 @@ void draw(const Noise& noise, std::int64_t first_group, std::int64_t groups, std
   }
 }
 
+float value_at(const Codec& codec, MapTable table, const std::uint8_t* codes, const std::uint16_t* steps,
+               std::int64_t i) {
+  const Scale scale = scale_of(codec.format, table, steps[i / codec.block]);
+  return decode_code(codec.format, scale.table, load_code(codes, codec.format, i), scale.step);
+}
+
 void decode(const Codec& codec, MapTable table, const std::uint8_t* codes, const std::uint16_t* steps,
             std::int64_t count, float* values) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    const Scale scale = scale_of(codec.format, table, steps[i / codec.block]);
-    values[i] = decode_code(codec.format, scale.table, load_code(codes, codec.format, i), scale.step);
-  }
+  for (std::int64_t i = 0; i < count; ++i) values[i] = value_at(codec, table, codes, steps, i);
 }
 
 void add_decoded(const Codec& codec, MapTable table, const std::uint8_t* codes, const std::uint16_t* steps,
                  std::int64_t count, float* sum) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    const Scale scale = scale_of(codec.format, table, steps[i / codec.block]);
-    sum[i] += decode_code(codec.format, scale.table, load_code(codes, codec.format, i), scale.step);
-  }
+  for (std::int64_t i = 0; i < count; ++i) sum[i] += value_at(codec, table, codes, steps, i);
 }
 
 void encode(const Codec& codec, MapTable table, const float* values, const std::uint16_t* steps,
@@ -91,9 +91,7 @@ void add_scaled(float* sum, const float* addend, float scale, std::int64_t count
 void decode_bf16(const Codec& codec, MapTable table, const std::uint8_t* codes, const std::uint16_t* steps,
                  std::int64_t count, std::uint16_t* values) {
   for (std::int64_t i = 0; i < count; ++i) {
-    const Scale scale = scale_of(codec.format, table, steps[i / codec.block]);
-    const std::uint32_t code = load_code(codes, codec.format, i);
-    values[i] = float_to_bf16(decode_code(codec.format, scale.table, code, scale.step));
+    values[i] = float_to_bf16(value_at(codec, table, codes, steps, i));
   }
 }
 

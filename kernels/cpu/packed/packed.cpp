@@ -102,9 +102,6 @@ void decode_rows(Pool& pool, const DecodeRowsArgs& args) {
 }
 
 void decode_sum(Pool& pool, std::span<const RoleView> views, float* dst) {
-  struct alignas(64) Line {
-    float values[16];
-  };
   const RoleView& any = views.front();
   const Cut cut(any.elements, piece_of_blocks(any.codec));
   const std::int64_t lines = groups_of(std::min(cut.tile, any.elements)) * kGroup / 16;
@@ -112,7 +109,7 @@ void decode_sum(Pool& pool, std::span<const RoleView> views, float* dst) {
   const int levels = std::max(0, static_cast<int>(std::bit_width(views.size())) - 2);
   for_each_tile(pool, cut, 0, any.elements, [&](std::size_t, std::int64_t at, std::int64_t n) {
     // They are small enough for L1, but for blocks that are larger than a unit.
-    static thread_local std::vector<Line> waiting;
+    std::vector<Scratch::Line>& waiting = scratch().waiting;
     waiting.resize(std::max(waiting.size(), static_cast<std::size_t>(levels * lines)));
     const auto room = [&](int i) {
       return i == 0 ? dst + at : waiting[static_cast<std::size_t>((i - 1) * lines)].values;

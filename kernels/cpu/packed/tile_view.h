@@ -28,6 +28,11 @@ struct Scratch {
   alignas(64) std::array<std::uint8_t, 4 * kTile> old_codes;
   std::array<bool, kTile> is_still;  // elements whose update is exactly 0, where a parameter has two terms
   Steps old_steps;
+  // Sums of a tile that wait for others, in lines of a cache: as many as the tree over them has levels.
+  struct alignas(64) Line {
+    float values[16];
+  };
+  std::vector<Line> waiting;
 };
 
 Scratch& scratch();
