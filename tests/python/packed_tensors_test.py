@@ -48,7 +48,8 @@ def test_reading_a_gradient_leaves_it_as_it_is(level):
 @pytest.mark.parametrize("write", [
     lambda g: g.__setitem__(slice(0, 9), 0), lambda g: g[3].zero_(), lambda g: g[:9].mul_(2), lambda g: g.data[3].zero_(),
     lambda g: g.view(-1).zero_(), lambda g: g.flatten().neg_(), lambda g: g.clamp_(0, 1), lambda g: g.share_memory_(),
-    lambda g: g.t().zero_(), lambda g: g.diagonal().zero_(), lambda g: g.narrow(0, 0, 3).zero_(), lambda g: g.chunk(2)[0].zero_()])
+    lambda g: g.t().zero_(), lambda g: g.diagonal().zero_(), lambda g: g.narrow(0, 0, 3).zero_(), lambda g: g.chunk(2)[0].zero_(),
+    lambda g: g.T.zero_(), lambda g: torch.transpose(g, 0, 1).zero_(), lambda g: g.fill_diagonal_(1), lambda g: g.as_strided((3,), (1,)).zero_()])
 def test_what_would_write_to_a_copy_of_a_gradient_is_refused(level, write):
     model, _ = prepared(level)
     loss_of(model).backward()
@@ -176,7 +177,8 @@ def test_functions_of_torch_func_see_packed_weights():
     lambda w: w.__setitem__(0, 0), lambda w: w[0].zero_(), lambda w: w.data[0].zero_(), lambda w: w.data.view(-1).zero_(),
     lambda w: w.register_hook(print), lambda w: w.register_post_accumulate_grad_hook(print), lambda w: w.share_memory_(),
     lambda w: w.reshape(-1).zero_(), lambda w: w.data.flatten().zero_(), lambda w: w.t().zero_(), lambda w: w.unbind()[0].zero_(),
-    lambda w: torch.from_dlpack(w.detach()), lambda w: setattr(w, "data", torch.ones(96, 65))])
+    lambda w: w.T.zero_(), lambda w: w.detach().mT.zero_(), lambda w: torch.select(w, 0, 1).zero_(), lambda w: w.fill_diagonal_(1),
+    lambda w: w.unfold(0, 3, 3).zero_(), lambda w: torch.from_dlpack(w.detach()), lambda w: setattr(w, "data", torch.ones(96, 65))])
 def test_what_would_have_no_effect_on_a_packed_weight_is_refused(write):
     model, _ = prepared(3)
     with torch.no_grad(), pytest.raises(RuntimeError, match="packed|Inplace update"):

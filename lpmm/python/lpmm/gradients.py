@@ -124,6 +124,20 @@ class Memory:
         return self.codes.nbytes + self.steps.nbytes
 
 
+_VIEWS = ("__array__", "__dlpack__", "__getitem__", "adjoint", "as_strided", "chunk", "diagonal", "dsplit", "expand", "expand_as", "flatten",
+          "hsplit", "moveaxis", "movedim", "narrow", "numpy", "permute", "ravel", "reshape", "select", "split", "squeeze", "swapaxes", "swapdims",
+          "t", "tensor_split", "tolist", "transpose", "unbind", "unflatten", "unfold", "unsqueeze", "view", "view_as", "vsplit")
+# What returns a view of its first argument, as a method and as a function of torch's.
+VIEWS = frozenset([getattr(of, name) for name in _VIEWS for of in (torch.Tensor, torch) if hasattr(of, name)]
+                  + [getattr(torch.Tensor, name).__get__ for name in ("H", "T", "mH", "mT", "real")])
+
+
+def read(func, packed, *args, **kwargs):
+    """A function's view of the values, which cannot be written to, as that would change a copy only."""
+    with torch.inference_mode():
+        return func(packed.dequantize(), *args, **kwargs)
+
+
 _READ_ONLY = ("{} would change a gradient that is a packed sum: after fold_gradients() it can be added to, multiplied by a number and "
               "emptied, and several processes cannot average it (torch's optimizers and DistributedDataParallel take it before it is "
               "folded; leave fold_gradients() out)")
@@ -142,8 +156,6 @@ class PackedGradient(torch.Tensor):
     torch.nn.utils.clip_grad_norm_ and GradScaler work on it. Other functions that only read it get it decoded; those
     that would write to it are refused.
     """
-
-    __torch_function__ = torch._C._disabled_torch_function_impl
 
     @staticmethod
     def __new__(cls, p, plan, seed, ordinal):
@@ -221,9 +233,17 @@ class PackedGradient(torch.Tensor):
             self.zero_().fold(readable(values))
 
     __setitem__ = _refused(_READ_ONLY.format("g[...] = x"))
+    fill_diagonal_ = _refused(_READ_ONLY.format("fill_diagonal_"))
     share_memory_ = _refused("a packed gradient is not shared between processes; call share_memory() before fold_gradients()")
     __deepcopy__ = _refused("a packed gradient is not copied; call zero_grad(), or step(), before copying what has it")
     __reduce_ex__ = _refused("a packed gradient is not saved; save parameters and the state of the optimizer")
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if func in VIEWS and isinstance(args[0], cls):
+            return read(func, *args, **(kwargs or {}))
+        with torch._C.DisableTorchFunctionSubclass():
+            return func(*args, **(kwargs or {}))
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
@@ -271,20 +291,6 @@ class PackedGradient(torch.Tensor):
         "zero_": lambda func, self: PackedGradient.zero_(self), "detach": lambda func, self: self,
         "_amp_foreach_non_finite_check_and_unscale_": _unscale, "_foreach_mul_": _multiply_each,
     }
-
-
-def decoded(name):
-    """A method that reads values: what it returns cannot be written to, as that would change a copy only."""
-    def read(self, *args, **kwargs):
-        with torch.inference_mode():
-            return getattr(self.dequantize(), name)(*args, **kwargs)
-    return read
-
-
-VIEWS = ("__getitem__", "view", "reshape", "flatten", "t", "transpose", "permute", "narrow", "select", "diagonal", "squeeze", "unsqueeze",
-         "unbind", "split", "chunk")
-for _name in (*VIEWS, "numpy", "tolist", "__array__", "__dlpack__"):
-    setattr(PackedGradient, _name, decoded(_name))
 
 
 class AppliedGradient(PackedGradient):

@@ -7,7 +7,7 @@ import weakref
 import torch
 
 from . import _lpmm
-from .gradients import PARAMETER, VIEWS, Memory, PackedGradient, check_alone, check_type, decoded, where
+from .gradients import PARAMETER, VIEWS, Memory, PackedGradient, check_alone, check_type, read, where
 
 _PANEL = 1 << 22  # elements of a weight that exist at once
 _kept = threading.local()
@@ -131,8 +131,9 @@ class PackedParameter(torch.Tensor):
                 raise RuntimeError(f"a packed weight of shape {tuple(args[0].shape)} takes no other; lpmm.unpack(model) before you resize it, "
                                    "and make a new optimizer")
             return args[0].detach().copy_(args[1])
-        if func in _READ and not (torch.compiler.is_compiling() or torch.is_grad_enabled() and isinstance(args[0], torch.nn.Parameter)):
-            return _READ[func](*args, **(kwargs or {}))
+        if func in VIEWS and isinstance(args[0], cls) and not (
+                torch.compiler.is_compiling() or torch.is_grad_enabled() and isinstance(args[0], torch.nn.Parameter)):
+            return read(func, *args, **(kwargs or {}))
         with torch._C.DisableTorchFunctionSubclass():  # Tensor's own would make what comes out one of these
             return func(*args, **(kwargs or {}))
 
@@ -334,11 +335,11 @@ def _call_embedding(ids, weight, padding_idx=None, max_norm=None, norm_type=2.0,
 _BY_PANELS = {torch.nn.functional.linear: (_call_linear, 1), torch.addmm: (_call_addmm, 2),
               torch.nn.functional.embedding: (_call_embedding, 1)}
 _WHOLE = (torch.conv1d, torch.conv2d, torch.conv3d, torch.conv_transpose1d, torch.conv_transpose2d, torch.conv_transpose3d)
-_READ = {getattr(torch.Tensor, name): decoded(name) for name in VIEWS}
 _HOOKED = "its gradient is folded in parts, which no hook sees"
 _NO_MEMORY = "it has no memory in floats (for a file: model.save_pretrained(folder, state_dict=lpmm.float_state_dict(model)))"
-_REFUSED = {torch.Tensor.__setitem__: "only the optimizer and copy_ write to it", torch.Tensor.register_hook: _HOOKED,
-            torch.Tensor.register_post_accumulate_grad_hook: _HOOKED,
+_NOT_IN_PARTS = "only the optimizer and copy_ write to it"
+_REFUSED = {torch.Tensor.__setitem__: _NOT_IN_PARTS, torch.Tensor.fill_diagonal_: _NOT_IN_PARTS,
+            torch.Tensor.register_hook: _HOOKED, torch.Tensor.register_post_accumulate_grad_hook: _HOOKED,
             **dict.fromkeys((torch.Tensor.data_ptr, torch.Tensor.untyped_storage, torch.Tensor.storage, torch.Tensor.numpy,
                              torch.Tensor.share_memory_, torch.Tensor.__dlpack__), _NO_MEMORY)}
 
