@@ -44,16 +44,15 @@ void check_named_model(const RunConfig& loaded, const ConfigArguments& config) {
       config.path));
 }
 
-// Returns the recipe for rows of messages, which data.set names; a table has conversations. Empty: the data
-// are something else.
-std::string recipe_of_rows(const TaskRow& task, const ConfigArguments& config) {
-  constexpr const char *kOfConversations = "chat_tune", *kOfPreferences = "dpo_tune";
-  if (!std::ranges::count(task.also_by_path, kConversationSet)) return "";
+// Returns the recipe for the data where they are not the kind's own set; empty: they are.
+std::string_view other_recipe(const TaskRow& task, const ConfigArguments& config) {
+  if (task.also_by_path.empty()) return "";
   if (const auto set = set_to(config, "data.set")) {
-    return *set == kConversationSet ? kOfConversations : *set == kPreferenceSet ? kOfPreferences : "";
+    const PathSet* other = task.other(*set);
+    return other == nullptr ? "" : other->recipe;
   }
   // A .CSV is refused with a word, rather than read as plain text.
-  return is_table(lower_case(set_to(config, "data.path").value_or(""))) ? kOfConversations : "";
+  return is_table(lower_case(set_to(config, "data.path").value_or(""))) ? task.also_by_path[0]->recipe : "";
 }
 
 // The family that is trained: that of the start, or one that starts from it where the data is for that.
@@ -91,8 +90,8 @@ const TaskRow& choose_recipe(const RunConfig& start, const std::string& init, Co
         fmt::format("say what to train on: --set data.path=PATH; a {} reads {} (`lpmm config data.path`)",
                     start.model.name, task.reads));
   }
-  const std::string of_rows = recipe_of_rows(task, config);
-  config.path = of_rows.empty() ? fmt::format("tune_{}", task.by_path) : of_rows;
+  const std::string_view of_rows = other_recipe(task, config);
+  config.path = of_rows.empty() ? fmt::format("tune_{}", task.by_path) : std::string(of_rows);
   const auto set = [&](std::string_view key, const std::string& value) {
     if (!set_to(config, key)) config.options.settings.push_back(fmt::format("{}={}", key, value));
   };

@@ -13,6 +13,7 @@
 #include "lpmm/base/text.h"
 #include "lpmm/data/image_sets.h"
 #include "lpmm/files/files.h"
+#include "lpmm/program/family.h"
 #include "lpmm/run/beside/model_files.h"
 #include "lpmm/run/beside/picture_frame.h"
 #include "lpmm/run/checkpoint.h"
@@ -63,7 +64,8 @@ std::string digest_of(const PackOptions& options, const PictureList& list) {
 }  // namespace
 
 void pack_named_pictures(RunConfig& config, const std::string& checkpoint, Progress& progress) {
-  if (config.data.set != kImagesByPath || config.data.text.path.empty()) return;
+  const TaskRow& task = task_of(config.model);
+  if (!task.has_pictures || config.data.set != task.by_path || config.data.text.path.empty()) return;
   const std::string path = find_data(config.data.text.path);
   std::error_code error;
   const bool is_pictures = fs::is_directory(path, error) || (!path.empty() && is_picture_table(path));

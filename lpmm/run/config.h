@@ -24,9 +24,6 @@ enum class TensorRecords { kLast, kAll };
 
 inline constexpr const char* kDrawnSet = "drawn";     // images that the program draws
 inline constexpr std::string_view kAutoSet = "auto";  // cifar10 if its files are there, else drawn
-inline constexpr std::string_view kTextSet = "text";
-inline constexpr std::string_view kConversationSet = "conversations";
-inline constexpr std::string_view kPreferenceSet = "preferences";  // pairs of answers
 
 inline constexpr PreferenceLoss kUsualPreferences{.beta = 0.1};
 

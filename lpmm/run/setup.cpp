@@ -9,8 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include "lpmm/base/error.h"
-#include "lpmm/data/image_sets.h"
-#include "lpmm/data/sentences/sentence_sets.h"
 #include "lpmm/files/files.h"
 #include "lpmm/memory/roles.h"
 #include "lpmm/program/family.h"
@@ -40,58 +38,37 @@ void check_set(const ModelConfig& model, const std::string& set, const FamilyLis
 
 namespace {
 
-// For sets of other kinds.
-void check_conversation_keys(const RunConfig& config) {
-  const std::string& set = config.data.set;
-  ConversationKeys keys = config.data.conversations;
-  if (set == kSentencesByPath || set == kImagesByPath) keys.skip_broken = false;
-  if (keys == ConversationKeys{}) return;
-  if (keys.skip_broken) {
-    throw UsageError(
-        fmt::format("data.skip_broken is for rows and pictures of your own (data.set = {}, {}, {} "
-                    "or {}), but data.set is {}",
-                    kConversationSet, kPreferenceSet, kSentencesByPath, kImagesByPath, set));
-  }
-  throw UsageError(
-      fmt::format("data.template, data.loss and data.too_long are for data.set = {} or {}, which is {} here",
-                  kConversationSet, kPreferenceSet, set));
-}
+// Keys that programs of old let any run have: only a run that begins is asked.
+constexpr std::string_view kKeysOfOld[] = {"augment", "blocks", "side", "words"};
 
-// Refuses keys that would do nothing. Runs of old may have them, so a run that goes on is not asked.
-void check_other_keys(const RunConfig& config) {
-  if (config.data.set != kTextSet && (config.data.text.blocks || config.data.text.words > 0)) {
-    throw UsageError(fmt::format("data.blocks and data.words are for data.set = {}, which is {} here",
-                                 kTextSet, config.data.set));
-  }
-  if (task_of(config.model).by_path != kImagesByPath &&
-      (!config.data.augment || config.data.side != kImageSide)) {
-    throw UsageError(
-        fmt::format("data.augment and data.side are for images, and data.set is {} here", config.data.set));
+// Refuses keys that would do nothing, as only the rows of other sets have them.
+void check_keys(const RunConfig& config, bool begins) {
+  constexpr std::string_view kSection = "data.";
+  RunConfig usual = config;
+  usual.data = {};
+  for (const ConfigDifference& said : differences(config, usual)) {
+    if (!said.key.starts_with(kSection)) continue;
+    const std::string_view key = std::string_view(said.key).substr(kSection.size());
+    if (!begins && std::ranges::count(kKeysOfOld, key) > 0) continue;
+    std::vector<std::string_view> sets;
+    for (const TaskRow* task : config.families->tasks()) {
+      for (const std::string_view set : task->sets()) {
+        if (task->takes(key, set)) sets.push_back(set);
+      }
+    }
+    if (sets.empty() || std::ranges::count(sets, config.data.set) > 0) continue;
+    throw UsageError(fmt::format("{} is for data.set = {}, which is {} here", said.key,
+                                 fmt::join(sets, " or "), config.data.set));
   }
 }
 
 // Completes the model as far as is possible without the data; throws if the model cannot read the set.
-RunConfig without_data(RunConfig config) {
+RunConfig without_data(RunConfig config, bool begins = false) {
   const TaskRow& row = task_of(config.model);
   check_set(config.model, config.data.set, *config.families);
-  const bool has_pairs = config.data.set == kPreferenceSet;
-  if (!has_pairs && config.data.set != kConversationSet) check_conversation_keys(config);
-  if (!has_pairs && config.data.preferences != kUsualPreferences) {
-    throw UsageError(
-        fmt::format("data.beta, data.label_smoothing and data.log_probability are for data.set = {}, which "
-                    "is {} here",
-                    kPreferenceSet, config.data.set));
-  }
-  const bool has_corpus = row.continues && !has_pairs;  // which is mixed and streamed
-  if (!config.data.text.mixture.empty() && (!has_corpus || !config.data.text.path.empty())) {
-    throw UsageError(has_corpus ? "data.mixture names the files to train on in place of data.path: give one "
-                                  "of the two"
-                                : fmt::format("data.mixture is for data.set = text and {}, which is {} here",
-                                              kConversationSet, config.data.set));
-  }
-  if (config.data.text.streams && !has_corpus) {
-    throw UsageError(fmt::format("data.stream is for data.set = text and {}, which is {} here",
-                                 kConversationSet, config.data.set));
+  check_keys(config, begins);
+  if (!config.data.text.mixture.empty() && !config.data.text.path.empty()) {
+    throw UsageError("data.mixture names the files to train on in place of data.path: give one of the two");
   }
   if (row.choose_set != nullptr) row.choose_set(config);
   if (!row.has_tokens) return config;
@@ -124,10 +101,10 @@ void fit(Setup& setup) {
 }  // namespace
 
 Setup open_data(const RunConfig& given, std::unique_ptr<Tokenizer> own, const ProgressCall& progress) {
-  Setup setup{.config = without_data(given)};
-  if (own == nullptr) check_other_keys(setup.config);
+  Setup setup{.config = without_data(given, own == nullptr)};
   const TaskRow& row = task_of(setup.config.model);
-  const std::shared_ptr<Task> task = row.make(setup.config);
+  const PathSet* other = row.other(setup.config.data.set);
+  const std::shared_ptr<Task> task = (other == nullptr ? row.make : other->make)(setup.config);
   setup.task = task;
   const std::int64_t before = heap_bytes();
   if (own == nullptr && row.has_tokens) own = initial_tokenizer(setup.config);

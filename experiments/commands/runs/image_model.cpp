@@ -102,7 +102,7 @@ void ImageModel::take_pixels() {
 
 void ImageModel::take_frame(const PictureFrame& asked) {
   frame_ = frame_of_run(checkpoint_);
-  const bool names_data = config_.data.set != kImagesByPath || !config_.data.text.path.empty();
+  const bool names_data = config_.data.set != kImageTask.by_path || !config_.data.text.path.empty();
   if (frame_.side == 0 && asked.side == 0 && names_data) {
     frame_.side = frame_.scale_to = open_data(config_).config.model.height;
   }

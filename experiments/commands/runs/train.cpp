@@ -15,7 +15,6 @@
 #include "lpmm/base/process.h"
 #include "lpmm/base/progress.h"
 #include "lpmm/base/terminal.h"
-#include "lpmm/data/image_sets.h"
 #include "lpmm/data/scores.h"
 #include "lpmm/program/family.h"
 #include "lpmm/ranks/launched.h"
@@ -76,7 +75,7 @@ void print_for_people(const TrainResult& result, const RunConfig& config, const 
   }
   const std::string run = path_argument(out);
   std::vector<std::string> use = {"lpmm", task.continues ? "sample" : "eval", run};
-  if (config.data.set == kImagesByPath) use = {"lpmm", "classify", run, "photo.jpg"};
+  if (task.has_pictures && config.data.set == task.by_path) use = {"lpmm", "classify", run, "photo.jpg"};
   const std::vector<std::string> report = {"lpmm", "report", run, "--out", "report.html"};
   fmt::print("next: {}, {}\n", printable(shell_command(use)), printable(shell_command(report)));
 }

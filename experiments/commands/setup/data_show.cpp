@@ -25,6 +25,7 @@
 #include "lpmm/run/beside/model_files.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/setup.h"
+#include "lpmm/run/tasks/tasks.h"
 #include "models/families.h"
 
 namespace lpmm {
@@ -109,7 +110,7 @@ struct Shown {
 Shown read_to_show(const ShowArguments& o, const Tokenizer& tokenizer, const chat::Template* used) {
   Shown shown;
   shown.has_pairs =
-      o.set.empty() ? o.options.columns.empty() && holds_preferences(o.path) : o.set == kPreferenceSet;
+      o.set.empty() ? o.options.columns.empty() && holds_preferences(o.path) : o.set == kPreferenceSet.name;
   if (!shown.has_pairs) {
     ReadConversations all = read_conversations(o.path, tokenizer, used, o.options);
     shown.counts = all;
@@ -234,7 +235,7 @@ void add_data_show_command(CLI::App& data, Action& action) {
   command
       ->add_option("--set", o->set,
                    "what it holds, as data.set: conversations or preferences (default: as its first row)")
-      ->check(CLI::IsMember({kConversationSet, kPreferenceSet}));
+      ->check(CLI::IsMember({kConversationSet.name, kPreferenceSet.name}));
   command->add_option("--init", o->init, "run or checkpoint whose tokenizer and chat template are taken")
       ->check(kNotEmpty)
       ->type_name("RUN");

@@ -125,8 +125,10 @@ class ConversationTask : public Task {
 
 }  // namespace
 
-std::shared_ptr<Task> make_conversation_task() {
-  return std::make_shared<ConversationTask>();
-}
+constinit const PathSet kConversationSet{
+    .name = "conversations",
+    .recipe = "chat_tune",
+    .keys = {"template", "loss", "too_long", "skip_broken", "mixture", "stream"},
+    .make = make_task<ConversationTask>};
 
 }  // namespace lpmm

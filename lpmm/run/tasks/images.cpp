@@ -81,6 +81,9 @@ void choose_images(RunConfig& config) {
 constinit const TaskRow kImageTask{
     .reads = "images",
     .by_path = kImagesByPath,
+    .keys = {"augment", "side"},
+    .keys_by_path = {"skip_broken"},
+    .has_pictures = true,
     .sets =
         [] {
           return names_of(named_image_sets(), {kImagesByPath, kDrawnSet, kAutoSet});

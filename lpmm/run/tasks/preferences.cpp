@@ -100,8 +100,10 @@ class PreferenceTask : public Task {
 
 }  // namespace
 
-std::shared_ptr<Task> make_preference_task() {
-  return std::make_shared<PreferenceTask>();
-}
+constinit const PathSet kPreferenceSet{
+    .name = "preferences",
+    .recipe = "dpo_tune",
+    .keys = {"template", "loss", "too_long", "skip_broken", "beta", "label_smoothing", "log_probability"},
+    .make = make_task<PreferenceTask>};
 
 }  // namespace lpmm

@@ -13,6 +13,7 @@
 #include "lpmm/data/table.h"
 #include "lpmm/data/text_data.h"
 #include "lpmm/files/files.h"
+#include "lpmm/program/family.h"
 #include "lpmm/run/beside/model_files.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/tasks/task.h"
@@ -40,7 +41,7 @@ RowFiles open_row_files(const RunConfig& config, std::unique_ptr<Tokenizer> own)
   if (text.path.empty() && text.mixture.empty()) {
     throw UsageError(fmt::format(
         "data.set = {} needs data.path: a .jsonl, .json, .csv or .tsv file, or a folder{}", config.data.set,
-        config.data.set == kConversationSet ? "; or data.mixture, several of them" : ""));
+        task_of(config.model).takes("mixture", config.data.set) ? "; or data.mixture, several of them" : ""));
   }
   const ConversationKeys& keys = config.data.conversations;
   return {row_tokenizer(std::move(own), config),

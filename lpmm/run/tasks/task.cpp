@@ -20,7 +20,7 @@ void name_data(const DataRequest& request, RunConfig& config) {
   if (request.tests_last && !row.has_test_file) refuse("--test");
   if (!request.task.empty() && row.name_task == nullptr) refuse("--task");
   if (request.tests_last) config.data.test_file = kTestFile;
-  const bool is_also_by_path = std::ranges::count(row.also_by_path, config.data.set) > 0;
+  const bool is_also_by_path = row.other(config.data.set) != nullptr;
   // Another's chat template is that of the model that is evaluated.
   if (is_also_by_path && !request.checkpoint.empty()) config.train.init = request.checkpoint;
   if (row.name_task != nullptr) return row.name_task(request, config);

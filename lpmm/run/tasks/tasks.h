@@ -7,8 +7,7 @@ namespace lpmm {
 
 extern const TaskRow kImageTask, kTextTask, kSentenceTask, kPairTask;
 
-// For data.set = "conversations" and "preferences", which models of texts read too.
-std::shared_ptr<Task> make_conversation_task();
-std::shared_ptr<Task> make_preference_task();
+// Sets that models of texts read too; the second has pairs of answers.
+extern const PathSet kConversationSet, kPreferenceSet;
 
 }  // namespace lpmm

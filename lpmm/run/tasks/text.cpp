@@ -62,35 +62,36 @@ std::unique_ptr<Tokenizer> bytes_for_gpt2(RunConfig& config) {
   return make_byte_tokenizer();
 }
 
+constexpr const PathSet* kOtherSets[] = {&kConversationSet, &kPreferenceSet};
+
+std::vector<std::string_view> names_of_sets() {
+  std::vector names{kTextTask.by_path};
+  for (const PathSet* other : kOtherSets) names.push_back(other->name);
+  return names;
+}
+
+// Without a text of its own, any other may be evaluated later: bytes have no unknown characters. Several
+// texts have no characters of one.
+void choose_bytes(RunConfig& config, bool names_tokenizer) {
+  const auto& data = config.data;
+  const bool has_no_text = data.set == kTextTask.by_path && data.text.path.empty();
+  const bool wants_bytes = has_no_text || kTextTask.other(data.set) != nullptr;
+  if (wants_bytes && !names_tokenizer) config.data.text.tokenizer = "bytes";
+}
+
 }  // namespace
 
-constinit const TaskRow kTextTask{
-    .reads = "text",
-    .by_path = kTextSet,
-    .also_by_path = {kConversationSet, kPreferenceSet},
-    .has_tokens = true,
-    .continues = true,
-    .is_judged_by_loss = true,
-    .tests_own_part = true,
-    .sets =
-        [] {
-          return std::vector{kTextSet, kConversationSet, kPreferenceSet};
-        },
-    .make =
-        [](const RunConfig& config) {
-          return config.data.set == kConversationSet ? make_conversation_task()
-                 : config.data.set == kPreferenceSet ? make_preference_task()
-                                                     : make_task<TextTask>(config);
-        },
-    // Without a text of its own, any other may be evaluated later: bytes have no unknown characters. Several
-    // texts have no characters of one.
-    .complete =
-        [](RunConfig& config, bool names_tokenizer) {
-          TextOptions& text = config.data.text;
-          const bool has_rows = config.data.set == kConversationSet || config.data.set == kPreferenceSet;
-          const bool wants_bytes = has_rows || (config.data.set == kTextSet && text.path.empty());
-          if (wants_bytes && !names_tokenizer) text.tokenizer = "bytes";
-        },
-    .stand_in = bytes_for_gpt2};
+constinit const TaskRow kTextTask{.reads = "text",
+                                  .by_path = "text",
+                                  .keys_by_path = {"blocks", "words", "mixture", "stream"},
+                                  .also_by_path = kOtherSets,
+                                  .has_tokens = true,
+                                  .continues = true,
+                                  .is_judged_by_loss = true,
+                                  .tests_own_part = true,
+                                  .sets = names_of_sets,
+                                  .make = make_task<TextTask>,
+                                  .complete = choose_bytes,
+                                  .stand_in = bytes_for_gpt2};
 
 }  // namespace lpmm

@@ -13,6 +13,7 @@
 #include "lpmm/run/log.h"
 #include "lpmm/run/plan.h"
 #include "lpmm/run/tasks/task.h"
+#include "lpmm/run/tasks/tasks.h"
 #include "lpmm/run/trainer.h"
 #include "models/families.h"
 #include "tests/lpmm/run/cut_run.h"
@@ -96,7 +97,7 @@ TEST_F(ConversationRun, KnowsOtherDataAndIsEvaluatedOnThem) {
   write("other.jsonl", 3);
   RunConfig other = config();
   name_data({.data = scratch_ / "other.jsonl"}, other);
-  EXPECT_EQ(other.data.set, kConversationSet);
+  EXPECT_EQ(other.data.set, kConversationSet.name);
   EXPECT_EQ(open_data(other).size.train_examples, 0);
   EXPECT_GT(open_data(other).size.test_examples, 0);
 }
@@ -127,15 +128,18 @@ TEST_F(ConversationRun, LearnsWhatDataLossSaysOfAChat) {
 TEST_F(ConversationRun, RefusesKeysThatWouldDoNothing) {
   EXPECT_NE(refusal({"data.tokenizer=characters"}).find("take bytes, gpt2, a file"), std::string::npos);
   EXPECT_NE(refusal({"data.blocks=true"}).find("data.blocks"), std::string::npos);
-  EXPECT_NE(refusal({"data.side=64"}).find("are for images"), std::string::npos);
-  EXPECT_NE(refusal({"data.augment=false"}).find("are for images"), std::string::npos);
+  EXPECT_NE(refusal({"data.side=64"}).find("data.side is for data.set = cifar10 or "), std::string::npos);
+  EXPECT_NE(refusal({"data.augment=false"}).find("data.augment is for data.set = cifar10 or "),
+            std::string::npos);
   EXPECT_NO_THROW(open_data(config({"data.augment=false"}), make_byte_tokenizer())) << "goes on";
   EXPECT_NE(refusal({"data.path=''"}).find("data.path"), std::string::npos);
   EXPECT_NE(refusal({"data.path='~/chat.jsonl'"}).find("write $HOME/chat.jsonl"), std::string::npos);
-  EXPECT_NE(refusal({"data.set=text", "data.skip_broken=true"}).find("is for rows and pictures of your own"),
-            std::string::npos);
-  EXPECT_NE(refusal({"data.set=text", "data.too_long=drop"}).find("are for data.set = conversations"),
-            std::string::npos);
+  EXPECT_EQ(
+      refusal({"data.set=text", "data.skip_broken=true"}),
+      "data.skip_broken is for data.set = images or conversations or preferences or sentences, which is "
+      "text here");
+  EXPECT_EQ(refusal({"data.set=text", "data.too_long=drop"}),
+            "data.too_long is for data.set = conversations or preferences, which is text here");
   EXPECT_THROW(config({"data.too_long=fold"}), UsageError);
   EXPECT_NE(said([&] { run("none", {"data.validation_share=1"}); }).find("nothing is left to train on"),
             std::string::npos);

@@ -16,6 +16,7 @@
 #include "lpmm/run/tasks/task.h"
 #include "lpmm/run/trainer.h"
 #include "models/families.h"
+#include "tests/lpmm/said.h"
 #include "tests/lpmm/scratch.h"
 
 namespace lpmm {
@@ -91,6 +92,7 @@ class SumTask : public Task {
 
 constexpr TaskRow kSumTask{.reads = "digits",
                            .by_path = "sums",
+                           .keys = {"cosine"},
                            .is_judged_by_loss = true,
                            .sets = [] { return std::vector<std::string_view>{"sums"}; },
                            .make = make_task<SumTask>};
@@ -177,6 +179,18 @@ TEST(FifthTask, NamesItsSetsAndRefusesThoseOfOthers) {
   name_data({.data = "mine.sums"}, config);
   EXPECT_EQ(config.data.set, "sums");
   EXPECT_EQ(config.data.text.path, "mine.sums");
+}
+
+TEST(FifthTask, ItsRowSaysWhichKeysItTakes) {
+  const auto refusal = [](const std::vector<std::string>& settings) {
+    return said([&] { open_data(sum_config(settings)); });
+  };
+  EXPECT_NO_THROW(open_data(sum_config({"data.cosine=true"})));
+  EXPECT_EQ(refusal({"model.name=mlp", "data.set=drawn", "data.cosine=true"}),
+            "data.cosine is for data.set = sums, which is drawn here");
+  const std::string images = refusal({"data.augment=false"});
+  EXPECT_TRUE(images.starts_with("data.augment is for data.set = cifar10 or ")) << images;
+  EXPECT_TRUE(images.ends_with(" or auto, which is sums here")) << images;
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "lpmm/run/plan.h"
 #include "lpmm/run/stored_weights.h"
 #include "lpmm/run/tasks/task.h"
+#include "lpmm/run/tasks/tasks.h"
 #include "lpmm/run/trainer.h"
 #include "models/families.h"
 #include "tests/lpmm/run/cut_run.h"
@@ -125,7 +126,7 @@ TEST_F(PreferenceRun, IsComparedWithTheModelThatItBeganWith) {
   write("other.jsonl", 2);
   RunConfig other = config();
   name_data({.data = scratch_ / "other.jsonl"}, other);
-  EXPECT_EQ(other.data.set, kPreferenceSet);
+  EXPECT_EQ(other.data.set, kPreferenceSet.name);
   const lpmm::Setup tested = open_data(other);
   EXPECT_EQ(tested.size.train_examples, 0);
   const EvalResult others = evaluate(tested, *model, checkpoint);
@@ -204,8 +205,12 @@ TEST_F(PreferenceRun, RefusesKeysThatWouldDoNothing) {
       refusal({"data.tokenizer=characters"}).find("one whole text, but preferences are many: take bytes"),
       std::string::npos);
   EXPECT_NE(refusal({"data.path=''"}).find("data.path"), std::string::npos);
-  EXPECT_NE(refusal({"data.set=conversations", "data.beta=0.2"}).find("are for data.set = preferences"),
-            std::string::npos);
+  EXPECT_EQ(refusal({"data.set=conversations", "data.beta=0.2"}),
+            "data.beta is for data.set = preferences, which is conversations here");
+  EXPECT_EQ(refusal({"data.stream=true"}),
+            "data.stream is for data.set = text or conversations, which is preferences here");
+  EXPECT_EQ(refusal({"data.path=''", "data.mixture=[{path = 'a'}]"}),
+            "data.mixture is for data.set = text or conversations, which is preferences here");
   for (const char* half : {"data.label_smoothing=0.5", "data.label_smoothing=0.7"})
     EXPECT_NE(refusal({half}).find("no answer is preferred"), std::string::npos) << refusal({half});
   EXPECT_NE(refusal({"data.columns='prompt,chosen,chosen'"}).find("chosen is named twice"),

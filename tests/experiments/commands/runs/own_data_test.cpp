@@ -154,7 +154,7 @@ TEST_F(OwnData, ConversationsTuneAModel) {
   EXPECT_EQ(lpmm({"sample", "mine", "--prompt", "a", "--tokens", "3"}).code, 0);
   expect_failure(
       lpmm(with({"train", "--set", "data.set=text", "--set", "data.too_long=drop", "--out", "other"})), 2,
-      {"data.too_long", "are for data.set = conversations"});
+      {"data.too_long is for data.set = conversations"});
 }
 
 // A table has columns: none of its commas and names of columns are learnt, as those of a text would be.
