@@ -1,5 +1,6 @@
 // A kind of data beside the four that the program has: digits, whose sum a model tells. All that it takes is
 // in this file: a source, a class, a row, and a family that reads it.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -191,6 +192,22 @@ TEST(FifthTask, ItsRowSaysWhichKeysItTakes) {
   const std::string images = refusal({"data.augment=false"});
   EXPECT_TRUE(images.starts_with("data.augment is for data.set = cifar10 or ")) << images;
   EXPECT_TRUE(images.ends_with(" or auto, which is sums here")) << images;
+}
+
+TEST(FifthTask, RowsNameKeysThatThereAre) {
+  std::string keys;
+  for (const ConfigKey& key : all_config_keys(families()))
+    keys += key.name + ".\n";  // of lists: data.LIST.KEY
+  const auto check = [&](const DataKeys& of) {
+    for (const std::string_view key : of) {
+      EXPECT_TRUE(key.empty() || keys.find(fmt::format("\ndata.{}.", key)) != std::string::npos) << key;
+    }
+  };
+  for (const TaskRow* task : families().tasks()) {
+    check(task->keys);
+    check(task->keys_by_path);
+    for (const PathSet* other : task->also_by_path) check(other->keys);
+  }
 }
 
 }  // namespace
