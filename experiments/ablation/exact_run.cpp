@@ -18,7 +18,7 @@ constexpr std::int64_t kQuickSteps = 8;
 
 void train_exactly(
     const AblationOptions& options, const std::vector<std::string>& settings, int percent,
-    const std::function<void(const ModelMemory& memory, std::int64_t step, std::int64_t total)>& look) {
+    const std::function<void(const ModelMemory& memory, std::int64_t step, std::int64_t total)>& after_step) {
   const Setup setup =
       open_data(load_config(find_config(kConfig), with_families({.preset = "fp32", .settings = settings})));
   const RunConfig& config = setup.config;
@@ -41,7 +41,7 @@ void train_exactly(
     now.step = static_cast<std::uint32_t>(step);
     now.learning_rate = peak_rate(config.optimizer) * schedule_factor(config.schedule, step - 1, total);
     train_step(*program, memory, buffers, batches, now);
-    look(memory, step, total);
+    after_step(memory, step, total);
   }
 }
 

@@ -20,7 +20,7 @@ struct Moment {
   std::vector<theory::AdamState> states;
 };
 
-Moment look(const ModelMemory& memory, int percent, double beta2) {
+Moment moment_of(const ModelMemory& memory, int percent, double beta2) {
   Moment m{percent, 1 - std::pow(beta2, static_cast<double>(memory.updates())), {}};
   for (int i = 0; i < memory.tensors(); ++i) {
     const TensorInfo& info = memory.info(i);
@@ -34,13 +34,13 @@ Moment look(const ModelMemory& memory, int percent, double beta2) {
   return m;
 }
 
-// Looks at the states after each quarter of the run but the last.
+// The states after each quarter of the run but the last.
 std::vector<Moment> moments_of(const AblationOptions& options) {
   std::vector<Moment> moments;
   train_exactly(options, {}, 75, [&](const ModelMemory& memory, std::int64_t step, std::int64_t total) {
     if (step % (total / 4) != 0) return;
     moments.push_back(
-        look(memory, static_cast<int>(100 * step / total), setting(memory.optimizer(), "beta2")));
+        moment_of(memory, static_cast<int>(100 * step / total), setting(memory.optimizer(), "beta2")));
   });
   return moments;
 }

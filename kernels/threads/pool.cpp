@@ -41,11 +41,11 @@ class KeepDenormals {
 
 // Microseconds, 3 to 45 by processor: between the kernels of a small net threads would sleep and be woken for
 // longer than they work.
-constexpr int kLooks = 1000;
+constexpr int kSpins = 1000;
 
 // Returns when `value` is no longer `old`.
-void await_change(const std::atomic<int>& value, int old, int looks) {
-  for (int i = 0; i < looks; ++i) {
+void await_change(const std::atomic<int>& value, int old, int spins) {
+  for (int i = 0; i < spins; ++i) {
     if (value.load(std::memory_order_acquire) != old) return;
 #if defined(__SSE2__)
     _mm_pause();
@@ -63,7 +63,7 @@ struct Pool::State {
 
   std::mutex turn;  // whose round it is
   std::vector<std::thread> workers;
-  int looks = 0;  // before a thread sleeps
+  int spins = 0;  // before a thread sleeps
   std::atomic<bool> stop{false};
   std::atomic<int> round{0};
   std::atomic<int> inside{kClosed};  // workers in the open round; with kClosed no more may come
@@ -91,7 +91,7 @@ struct Pool::State {
   // Returns when all who came have left.
   void close() {
     int left = inside.fetch_or(kClosed, std::memory_order_acquire) | kClosed;
-    for (; left != kClosed; left = inside.load(std::memory_order_acquire)) await_change(inside, left, looks);
+    for (; left != kClosed; left = inside.load(std::memory_order_acquire)) await_change(inside, left, spins);
   }
   bool enter() {
     int now = inside.load(std::memory_order_relaxed);
@@ -120,7 +120,7 @@ struct Pool::State {
 
   void work(int thread) {
     for (int seen = 0;;) {
-      await_change(round, seen, looks);
+      await_change(round, seen, spins);
       seen = round.load(std::memory_order_acquire);
       if (stop.load(std::memory_order_relaxed)) return;
       if (!enter()) continue;
@@ -132,7 +132,7 @@ struct Pool::State {
 
 Pool::Pool(int threads) : state_(std::make_unique<State>()) {
   const int count = threads > 0 ? threads : usable_processors();
-  state_->looks = count <= usable_processors() ? kLooks : 0;
+  state_->spins = count <= usable_processors() ? kSpins : 0;
   try {
     for (int t = 1; t < count; ++t) state_->workers.emplace_back([s = state_.get(), t] { s->work(t); });
   } catch (const std::system_error& e) {

@@ -89,7 +89,7 @@ void Gpt2Tokenizer::encode_word(std::string_view word, Work& work, std::vector<s
   const auto size = static_cast<std::uint32_t>(word.size());
   std::vector<Piece>& parts = work.parts;
   std::vector<std::uint64_t>&queue = work.queue, &fresh = work.fresh;
-  const auto look = [&](std::uint32_t i) {  // at the pair that starts at part i
+  const auto enqueue_pair = [&](std::uint32_t i) {  // that starts at part i
     Piece& part = parts[i];
     part.rank = kNone;
     if (part.next == kNone) return;
@@ -102,7 +102,7 @@ void Gpt2Tokenizer::encode_word(std::string_view word, Work& work, std::vector<s
   for (std::uint32_t i = 0; i < size; ++i) {
     parts[i] = {byte_ids_[static_cast<unsigned char>(word[i])], i - 1, i + 1 < size ? i + 1 : kNone, kNone};
   }
-  for (std::uint32_t i = 0; i < size; ++i) look(i);
+  for (std::uint32_t i = 0; i < size; ++i) enqueue_pair(i);
   while (true) {
     for (const std::uint64_t entry : fresh) {
       queue.push_back(entry);
@@ -122,8 +122,8 @@ void Gpt2Tokenizer::encode_word(std::string_view word, Work& work, std::vector<s
       part.id = merged_[rank];
       part.next = parts[part.next].next;
       if (part.next != kNone) parts[part.next].previous = i;
-      look(i);
-      if (part.previous != kNone) look(part.previous);
+      enqueue_pair(i);
+      if (part.previous != kNone) enqueue_pair(part.previous);
     }
   }
   for (std::uint32_t i = 0; i != kNone; i = parts[i].next) ids.push_back(parts[i].id);

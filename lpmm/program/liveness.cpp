@@ -52,7 +52,7 @@ class Occupancy {
     });
     std::int64_t offset = 0;
     for (std::size_t i = 0, clear = 0; clear < met_.size(); i = (i + 1) % met_.size()) {
-      ++looks_;
+      ++comparisons_;
       const std::int64_t next = met_[i]->past(offset, offset + bytes);
       clear = next == offset ? clear + 1 : 0;
       offset = next;
@@ -63,7 +63,7 @@ class Occupancy {
     });
     return offset;
   }
-  std::int64_t looks() const { return looks_; }
+  std::int64_t comparisons() const { return comparisons_; }
 
  private:
   struct Node {
@@ -85,12 +85,12 @@ class Occupancy {
   int begin_, times_ = 1;
   std::vector<Node> nodes_;
   std::vector<const Taken*> met_;
-  std::int64_t looks_ = 0;
+  std::int64_t comparisons_ = 0;
 };
 
 }  // namespace
 
-std::int64_t place(std::vector<Lifetime>& lifetimes, std::int64_t* looks) {
+std::int64_t place(std::vector<Lifetime>& lifetimes, std::int64_t* comparisons) {
   if (lifetimes.empty()) return 0;
   std::vector<std::size_t> order(lifetimes.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -105,7 +105,7 @@ std::int64_t place(std::vector<Lifetime>& lifetimes, std::int64_t* looks) {
     life.offset = bytes == 0 ? 0 : occupancy.take(life, bytes);
     total = std::max(total, life.offset + bytes);
   }
-  if (looks != nullptr) *looks = occupancy.looks();
+  if (comparisons != nullptr) *comparisons = occupancy.comparisons();
   return total;
 }
 

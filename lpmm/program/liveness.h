@@ -14,8 +14,8 @@ struct Lifetime {
 };
 
 // Gives every lifetime an offset, a multiple of 64, so that no two that meet overlap: largest first, each at
-// the lowest offset that is free. Returns the bytes of the arena. `looks` gets the work: how often taken
-// offsets were looked up.
-std::int64_t place(std::vector<Lifetime>& lifetimes, std::int64_t* looks = nullptr);
+// the lowest offset that is free. Returns the bytes of the arena. `comparisons` gets the work: how
+// often an offset was compared with those that are taken.
+std::int64_t place(std::vector<Lifetime>& lifetimes, std::int64_t* comparisons = nullptr);
 
 }  // namespace lpmm

@@ -118,7 +118,7 @@ TEST(ThreadPool, SeveralThreadsTakeTurns) {
   });
   pool.for_each(20, [&](std::int64_t i, int) {
     first_began = true;
-    for (int look = 0; look < 500 && !second_began; ++look) std::this_thread::yield();
+    for (int spin = 0; spin < 500 && !second_began; ++spin) std::this_thread::yield();
     if (second_began) both = true;
     ++first[static_cast<std::size_t>(i)];
   });

@@ -13,7 +13,7 @@ struct Row {
   int best = 0;
   double maximum = 0, log_sum = 0, mean = 0;  // log_sum = log of the sum of exp(logit)
 };
-Row look_at(const LossArgs& args, std::int64_t row) {
+Row measure_row(const LossArgs& args, std::int64_t row) {
   Row r;
   const int classes = args.shape.classes;
   const std::int64_t at = row * classes;
@@ -77,7 +77,7 @@ void CpuDevice::loss_forward(const LossArgs& args) {
       add_targets(args, i);
       continue;
     }
-    const Row row = look_at(args, i);
+    const Row row = measure_row(args, i);
     const double target = get(args.type, args.x, i * s.classes + args.labels[i]);
     args.result->sum += row.log_sum - (1 - s.smoothing) * target - s.smoothing * row.mean;
     args.result->correct += row.best == args.labels[i] ? 1 : 0;
@@ -91,7 +91,7 @@ void CpuDevice::loss_backward(const LossArgs& args) {
       put_target_gradients(args, i);
       continue;
     }
-    const Row row = look_at(args, i);
+    const Row row = measure_row(args, i);
     for (int c = 0; c < s.classes; ++c) {
       const double wanted = (c == args.labels[i] ? 1 - s.smoothing : 0) + s.smoothing / s.classes;
       const double p = std::exp(get(args.type, args.x, i * s.classes + c) - row.log_sum);

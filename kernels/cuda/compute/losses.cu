@@ -33,7 +33,7 @@ struct LossRow {
   double log_sum, mean;  // log_sum = log of the sum of exp(logit)
 };
 template <class Cell>
-__device__ LossRow look_at(int classes, const Cell* logits) {
+__device__ LossRow measure_row(int classes, const Cell* logits) {
   Best<double> best;
   double mean = 0, sum = 0;
   for (int c = lane_of_warp(); c < classes; c += kWarp) {
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(kLossThreads)
   std::int64_t correct = 0;
   for (std::int64_t i = threadIdx.x / kWarp; i < s.rows; i += kLossThreads / kWarp) {
     const Cell* of_row = logits + i * s.classes;
-    const LossRow row = look_at(s.classes, of_row);
+    const LossRow row = measure_row(s.classes, of_row);
     if (lane_of_warp() != 0) continue;
     const double target = load(of_row + labels[i]);
     loss += row.log_sum - (1 - s.smoothing) * target - s.smoothing * row.mean;
@@ -90,7 +90,7 @@ __global__ void loss_gradient(LossShape s, double divisor, const Cell* logits, c
   if (i >= s.rows) return;
   logits += i * s.classes;
   dlogits += i * s.classes;
-  const LossRow row = look_at(s.classes, logits);
+  const LossRow row = measure_row(s.classes, logits);
   for (int c = lane_of_warp(); c < s.classes; c += kWarp) {
     const double wanted = (c == labels[i] ? 1 - s.smoothing : 0) + s.smoothing / s.classes;
     const double p = std::exp(load(logits + c) - row.log_sum);

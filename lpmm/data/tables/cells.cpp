@@ -24,7 +24,7 @@ Table::Row Cells::row() {
   try {
     quotes_ == Quotes::kOnALine ? read_over_lines(row) : read(row);
   } catch (const BrokenRow& broken) {
-    if (looks_too_often()) {
+    if (reads_too_often()) {
       throw RunError(path_ +
                      ": in too many rows quotes do not match: write one within a cell in quotes twice");
     }
@@ -56,7 +56,7 @@ void Cells::read_over_lines(Table::Row& row) {
   if (!left_open_ || row.cells.size() > columns_) return;
   const std::size_t next = at_;
   const std::int64_t next_line = line_;
-  if (Table::Row whole{row.line, {}}; !looks_too_often() && reads_quotes(begin, whole)) {
+  if (Table::Row whole{row.line, {}}; !reads_too_often() && reads_quotes(begin, whole)) {
     const std::size_t end = std::exchange(at_, next);
     const std::int64_t end_line = line_;
     bool are_rows = row.cells.size() == columns_, has_row = false;  // before the last line
@@ -103,7 +103,7 @@ std::string Cells::kept(std::string_view text) const {
 }
 
 bool Cells::ends_cell(std::size_t at) {
-  for (; at < text_.size() && (text_[at] == '\r' || text_[at] == ' '); ++at) ++looked_at_;
+  for (; at < text_.size() && (text_[at] == '\r' || text_[at] == ' '); ++at) ++bytes_read_;
   return at >= text_.size() || text_[at] == between_ || text_[at] == '\n';
 }
 
@@ -114,7 +114,7 @@ std::string Cells::cell() {
   const char ends[] = {between_, '\n', '\0'};
   const std::size_t end = std::min(text_.find_first_of(ends, at_, 2), text_.size());
   const std::string_view plain = text_.substr(at_, end - at_);
-  looked_at_ += plain.size() + 1;
+  bytes_read_ += plain.size() + 1;
   at_ = end;
   return kept(plain);
 }
@@ -126,7 +126,7 @@ std::optional<std::string> Cells::quoted_cell() {
   std::int64_t breaks = 0;
   for (std::size_t at = at_ + 1; at < text_.size(); ++at) {
     const char c = text_[at];
-    ++looked_at_;
+    ++bytes_read_;
     if (c == '\n' && quotes_ == Quotes::kOnALine) {
       left_open_ = true;
       return {};

@@ -36,7 +36,7 @@ class Cells {
   void read_over_lines(Table::Row& row);
   bool reads_quotes(std::size_t begin, Table::Row& row);
   std::size_t cells_of_next();
-  bool looks_too_often() const { return looked_at_ > kMostLooks * text_.size() + kFreeLooks; }
+  bool reads_too_often() const { return bytes_read_ > kMostReads * text_.size() + kFreeBytes; }
   std::string kept(std::string_view text) const;
   bool ends_cell(std::size_t at);
   std::string cell();
@@ -51,8 +51,8 @@ class Cells {
   bool left_open_ = false;  // a cell began with a quote that does not end on its line
   // Where quotes do not match, each row may go to the end of the file, and is read again from its second line
   // on; after so many bytes the file is refused.
-  static constexpr std::size_t kMostLooks = 8, kFreeLooks = std::size_t{16} << 20;
-  std::size_t looked_at_ = 0;
+  static constexpr std::size_t kMostReads = 8, kFreeBytes = std::size_t{16} << 20;
+  std::size_t bytes_read_ = 0;
   std::size_t at_ = 0;
   std::int64_t line_ = 1;
 };

@@ -105,12 +105,12 @@ void Bpe::merge(std::vector<std::int32_t>& parts) const {
   std::vector<Symbol> symbols(size);
   for (std::uint32_t i = 0; i < size; ++i) symbols[i] = {parts[i], i - 1, i + 1 < size ? i + 1 : kNone};
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> queue;
-  const auto look = [&](std::uint32_t i) {  // at the pair that starts at i
+  const auto enqueue_pair = [&](std::uint32_t i) {  // that starts at i
     if (i == kNone || symbols[i].next == kNone) return;
     const auto found = merges_.find(key(symbols[i].id, symbols[symbols[i].next].id));
     if (found != merges_.end()) queue.push({found->second.rank, i, found->second.id});
   };
-  for (std::uint32_t i = 0; i < size; ++i) look(i);
+  for (std::uint32_t i = 0; i < size; ++i) enqueue_pair(i);
   while (!queue.empty()) {
     const Candidate top = queue.top();
     queue.pop();
@@ -123,8 +123,8 @@ void Bpe::merge(std::vector<std::int32_t>& parts) const {
     symbol.id = top.id;
     symbol.next = symbols[symbol.next].next;
     if (symbol.next != kNone) symbols[symbol.next].previous = top.at;
-    look(symbol.previous);
-    look(top.at);
+    enqueue_pair(symbol.previous);
+    enqueue_pair(top.at);
   }
   parts.clear();
   for (std::uint32_t i = 0; i != kNone; i = symbols[i].next) parts.push_back(symbols[i].id);

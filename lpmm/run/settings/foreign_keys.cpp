@@ -81,14 +81,15 @@ std::vector<ForeignKey> foreign_keys(const TomlTable& file, const MeantOptimizer
   const TomlTable optimizer = file.table("optimizer"), memory = file.table("memory");
   const std::string rule =
       std::string(meant.of_run.rule.text()) + (optimizer.has("rule") ? "" : " (optimizer.rule is not set)");
-  const auto look = [&](const TomlTable& table, std::string_view key, const auto& has, const auto& why) {
+  const auto note_if_foreign = [&](const TomlTable& table, std::string_view key, const auto& has,
+                                   const auto& why) {
     if (!table.has(key) || has(meant.of_run)) return;
     const bool is_typed = table.place(key).starts_with("--");
     if (!is_typed && has(meant.of_file)) return;
     found.push_back({table, std::string(key), why()});
   };
   for (const SettingRow& s : all_settings()) {
-    look(
+    note_if_foreign(
         optimizer, s.key.text(), [&](const OptimizerConfig& c) { return has_setting(c, s.key); },
         [&] { return why_no_setting(optimizer.full_name(s.key.text()), s.key, meant.of_run.rule, rule); });
   }
@@ -96,7 +97,7 @@ std::vector<ForeignKey> foreign_keys(const TomlTable& file, const MeantOptimizer
   tables.insert(tables.begin(), memory);
   for (const TomlTable& table : tables) {
     for (const Role role : kEveryElementRole) {
-      look(
+      note_if_foreign(
           table, to_string(role), [&](const OptimizerConfig& c) { return !is_state(role) || uses(c, role); },
           [&] { return why_no_state(table, role, meant.of_run, rule); });
     }

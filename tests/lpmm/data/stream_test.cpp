@@ -267,24 +267,24 @@ TEST_F(StreamTest, AMakerThatIsKilledLeavesNothingThatIsTakenForWhole) {
 
 TEST_F(StreamTest, OneMakesItAndTheOthersWait) {
   const std::string path = scratch_ / "data/tokens/x.packed";
-  std::latch is_looked_for(1), begins(1);
+  std::latch was_missing(1), begins(1);
   std::atomic<int> made = 0;
   const auto is_there = [&] { return fs::exists(path); };
   std::thread first([&] {
     make_once(path, is_there, [&] {
       begins.count_down();
-      is_looked_for.wait();  // the other one has seen that it is not there
+      was_missing.wait();  // the other one has seen that it is not there
       ++made;
       write_text(path, "made");
     });
   });
   begins.wait();
-  std::atomic<int> looks = 0;
+  std::atomic<int> checks = 0;
   make_once(
       path,
       [&] {
         const bool found = is_there();
-        if (looks++ == 0) is_looked_for.count_down();
+        if (checks++ == 0) was_missing.count_down();
         return found;
       },
       [&] {
@@ -293,7 +293,7 @@ TEST_F(StreamTest, OneMakesItAndTheOthersWait) {
       });
   first.join();
   EXPECT_EQ(made, 1);
-  EXPECT_EQ(looks, 2);
+  EXPECT_EQ(checks, 2);
   EXPECT_EQ(read_text(path, 10), "made");
 }
 

@@ -78,7 +78,7 @@ TEST(Liveness, EachTakesTheLowestOffsetThatIsFree) {
 
 // The lives are those of a network: values of forward live until their backward, gradients only for a while.
 TEST(Liveness, TwiceTheLayersTakeTwiceTheWork) {
-  const auto looks = [](int layers) {
+  const auto comparisons = [](int layers) {
     std::vector<Lifetime> lives;
     for (int i = 0; i < layers; ++i) {
       for (const std::int64_t bytes : {4096, 1024, 16384, 64}) {
@@ -90,7 +90,7 @@ TEST(Liveness, TwiceTheLayersTakeTwiceTheWork) {
     place(lives, &count);
     return count;
   };
-  const std::int64_t few = looks(500), many = looks(2000);
+  const std::int64_t few = comparisons(500), many = comparisons(2000);
   EXPECT_LT(many, 6 * few) << few;  // 4 times and a little for the depth of the tree; squared it is 16 times
 }
 
