@@ -29,7 +29,7 @@ LPMM_HD std::uint32_t peak_code(Peak peak, float size) {
   const int code = exponent - peak_exponent(peak) + 1;
   return static_cast<std::uint32_t>(code < 0 ? 0 : code > kMostPeak ? kMostPeak : code);
 }
-// The codes of what look_at() found.
+// The codes of what measure_element() found.
 LPMM_HD std::uint32_t update_peak(float update, float parameter) {
   return update == 0.0F ? 0U : peak_code(Peak::kUpdate, update / parameter);
 }

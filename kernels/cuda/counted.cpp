@@ -60,7 +60,7 @@ void fold_counted(PackedDevice& device, const Fold& fold) {
   role.put_back();
 }
 
-void update_counted(PackedDevice& device, const TensorUpdate& tensor, const std::function<void()>& look) {
+void update_counted(PackedDevice& device, const TensorUpdate& tensor, const std::function<void()>& measure) {
   std::list<HostRole> roles;
   TensorUpdate there = tensor;
   there.watched = nullptr;
@@ -69,7 +69,7 @@ void update_counted(PackedDevice& device, const TensorUpdate& tensor, const std:
     if (role.codes == nullptr) continue;
     there.args.roles[r] = roles.emplace_back(device, role, 0, role.elements).view();
   }
-  look();
+  measure();
   device.host().update({&there, 1});
   for (HostRole& role : roles) role.put_back();
 }

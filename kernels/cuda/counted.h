@@ -10,7 +10,7 @@
 namespace lpmm::kernels {
 
 void fold_counted(PackedDevice& device, const Fold& fold);
-// look() looks at what is to be updated, of which it may move variances of rows on.
-void update_counted(PackedDevice& device, const TensorUpdate& tensor, const std::function<void()>& look);
+// measure() measures what is to be updated, of which it may move variances of rows on.
+void update_counted(PackedDevice& device, const TensorUpdate& tensor, const std::function<void()>& measure);
 
 }  // namespace lpmm::kernels

@@ -1,4 +1,4 @@
-// The values of one element that the watch looks at, for any rule: the update it is about to take and what
+// The values of one element that the watch measures, for any rule: the update it is about to take and what
 // drives it.
 #pragma once
 
@@ -26,7 +26,7 @@ inline constexpr bool kHasVariance = [] {
 // Computes the watched values of an element that had this parameter and gradient; `x` is what the rule made
 // of it.
 template <class R, class F>
-LPMM_HD void look_at_change(const R& rule, const F& before, F gradient, const Elements<F>& x,
+LPMM_HD void measure_change(const R& rule, const F& before, F gradient, const Elements<F>& x,
                             F (&out)[kWatched]) {
   if constexpr (requires { rule.gradient_scale; }) gradient = scaled(gradient, rule.gradient_scale);
   out[static_cast<int>(Watched::kParameter)] = before;
@@ -44,10 +44,10 @@ LPMM_HD void look_at_change(const R& rule, const F& before, F gradient, const El
 }
 
 template <class R, class F>
-LPMM_HD void look_at(const R& rule, Elements<F> x, F (&out)[kWatched]) {
+LPMM_HD void measure_element(const R& rule, Elements<F> x, F (&out)[kWatched]) {
   const F before = x[Role::kParameter], gradient = x[Role::kAccumulator];
   rule(x);
-  look_at_change(rule, before, gradient, x, out);
+  measure_change(rule, before, gradient, x, out);
 }
 
 }  // namespace lpmm

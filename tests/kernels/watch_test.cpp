@@ -143,7 +143,7 @@ void expect_same(const WatchStats& a, const WatchStats& b, const std::string& wh
   }
 }
 
-using PlainLooks = std::vector<std::array<double, kWatched>>;
+using WatchedElements = std::vector<std::array<double, kWatched>>;
 
 // True if an element's update depends on others: norms, variances of rows.
 bool is_of_whole_tensors(const Rule& rule) {
@@ -151,7 +151,7 @@ bool is_of_whole_tensors(const Rule& rule) {
 }
 
 // The rule on decoded values, one element after another.
-PlainLooks plain_looks(const Rule& rule, const Tensor& t) {
+WatchedElements measure_plainly(const Rule& rule, const Tensor& t) {
   CpuDevice device(1);
   const std::int64_t n = t.views[Role::kParameter].elements;
   RoleArray<std::vector<float>> x;
@@ -164,7 +164,7 @@ PlainLooks plain_looks(const Rule& rule, const Tensor& t) {
     float& p = x[Role::kParameter][i];
     p = TwoTerms{parameter.codec, compensation.codec}.sum(p, x[Role::kCompensation][i]);
   }
-  PlainLooks looks;
+  WatchedElements elements;
   std::visit(
       [&](auto r) {
         for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
@@ -179,20 +179,20 @@ PlainLooks plain_looks(const Rule& rule, const Tensor& t) {
             if constexpr (requires { r.variance_scale; }) root *= r.variance_scale;
             if constexpr (requires { r.epsilon; }) ratio = g / std::max(root, r.epsilon);
           }
-          looks.push_back({before, u, g, ratio});
+          elements.push_back({before, u, g, ratio});
         }
       },
       rule);
-  return looks;
+  return elements;
 }
 
 WatchStats plain_loop(const Rule& rule, const Tensor& t) {
   WatchStats stats;
-  const PlainLooks looks = plain_looks(rule, t);
-  for (std::size_t i = 0; i < looks.size(); ++i) {
-    for (std::size_t k = 0; k < kWatched; ++k) stats.squares[k] += looks[i][k] * looks[i][k];
-    stats.update.raise(abs_bits(static_cast<float>(looks[i][1])), static_cast<std::int64_t>(i));
-    stats.ratio.raise(abs_bits(static_cast<float>(looks[i][3])), static_cast<std::int64_t>(i));
+  const WatchedElements elements = measure_plainly(rule, t);
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    for (std::size_t k = 0; k < kWatched; ++k) stats.squares[k] += elements[i][k] * elements[i][k];
+    stats.update.raise(abs_bits(static_cast<float>(elements[i][1])), static_cast<std::int64_t>(i));
+    stats.ratio.raise(abs_bits(static_cast<float>(elements[i][3])), static_cast<std::int64_t>(i));
   }
   return stats;
 }
@@ -263,9 +263,9 @@ TEST_P(WatchOn, RaisesPeaksAsAPlainLoopDoesAndTheSameOnEveryDevice) {
         watch(device(), rule, tensor.views, &peaks);
         EXPECT_TRUE(peaks == expected) << what;
         if (is_of_whole_tensors(rule)) continue;
-        const PlainLooks looks = plain_looks(rule, tensor);
+        const WatchedElements elements = measure_plainly(rule, tensor);
         for (std::int64_t i = 0; i < n; ++i) {
-          const auto& [p, u, g, ratio] = looks[static_cast<std::size_t>(i)];
+          const auto& [p, u, g, ratio] = elements[static_cast<std::size_t>(i)];
           // As fp32 rounds them: a size just below a power of 2 may be one there.
           const double update = u == 0 ? 0.0 : std::abs(static_cast<float>(u) / static_cast<float>(p));
           const double square = static_cast<float>(ratio) * static_cast<float>(ratio);

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "kernels/cpu/packed/looks.h"
+#include "kernels/cpu/packed/run_statistics.h"
 #include "kernels/formats/presets.h"
 #include "kernels/packed.h"
 
@@ -18,12 +18,12 @@ namespace lpmm::kernels {
 
 // Updates [first, first + count) of a tensor, where a group and a block begin at `first`, and returns how
 // many elements are done: those of whole groups (blocks, where they are larger), or those before the first
-// chunk of groups with a value that is not storable, or was not at a first try. Does not count statistics.
-// Where `looks` is not null, it receives what the watch sees of these elements: then those done are whole
-// pieces of kernels/sums.h.
+// chunk of groups with a value that is not storable, or was not at a first try. Does not count changes.
+// Where `statistics` is not null, it receives those of these updates: then the elements done are whole pieces
+// of kernels/sums.h.
 template <class R>
 using FusedUpdate = std::int64_t (*)(const R& rule, const UpdateArgs& args, std::int64_t first,
-                                     std::int64_t count, RunLooks* looks);
+                                     std::int64_t count, RunStatistics* statistics);
 
 // Folds the same way, whole pieces of kernels/sums.h; `square_sums`, where not null, gets theirs.
 using FusedFold = std::int64_t (*)(const RoleView& accumulator, std::int64_t first, std::int64_t count,

@@ -17,17 +17,17 @@ HWY_BEFORE_NAMESPACE();
 namespace lpmm::kernels {
 namespace HWY_NAMESPACE {
 
-// What the watch looks at in a group, before and after its update, and the sums of a chunk's groups. Looks
-// work on these for all codecs, whose loops are many.
-struct LookedAt {
+// What the watch measures in a group, before and after its update, and the sums of a chunk's groups.
+// Statistics are made of these for all codecs, whose loops are many.
+struct WatchedValues {
   alignas(64) float parameters[kGroup], gradients[kGroup], new_parameters[kGroup], new_variances[kGroup];
   double squares[kWatched][kCalls];
 };
 // Ratios are there where every element has a variance.
-constexpr int looked_at(bool has_ratio) {
+constexpr int watched_count(bool has_ratio) {
   return has_ratio ? kWatched : static_cast<int>(Watched::kRatio);
 }
-HWY_INLINE void keep_for_looks(const Number& values, float* to, int e) {
+HWY_INLINE void keep_watched(const Number& values, float* to, int e) {
   each([&](int i) { hn::Store(values.v[i], DF(), to + e + i * static_cast<int>(kLanes)); });
 }
 // The place in a group of the first whose magnitude has these bits, where there is one.
@@ -39,23 +39,23 @@ HWY_NOINLINE inline int first_of_size(const float* group, std::uint32_t bits) {
   }
   return 0;
 }
-// Looks at a group of a chunk, which begins at element `at` of the tensor and had these values. It may come
-// twice: the looks are the same.
+// Measures a group of a chunk, which begins at element `at` of the tensor and had these values. It may come
+// twice: the statistics are the same.
 template <class R, bool kHasRatio>
-HWY_NOINLINE void look_at_group(const R& rule, const float* parameters, const float* gradients,
-                                LookedAt& looked, int group, std::int64_t at, RunLooks& into) {
-  alignas(64) float looks[kWatched][kGroup];
+HWY_NOINLINE void measure_group(const R& rule, const float* parameters, const float* gradients,
+                                WatchedValues& watched, int group, std::int64_t at, RunStatistics& into) {
+  alignas(64) float measured[kWatched][kGroup];
   VU update = hn::Zero(DU()), ratio = update;  // the largest
   for (int e = 0; e < kGroup; e += static_cast<int>(kSideBySide)) {
     const auto read = [e](const float* values) {
       return each_vector([&](int i) { return hn::LoadU(DF(), values + e + i * static_cast<int>(kLanes)); });
     };
     Elements<Number> x;
-    x[Role::kParameter] = read(looked.new_parameters);
-    if constexpr (kHasRatio) x[Role::kVariance] = read(looked.new_variances);
+    x[Role::kParameter] = read(watched.new_parameters);
+    if constexpr (kHasRatio) x[Role::kVariance] = read(watched.new_variances);
     Number seen[kWatched];
-    look_at_change(rule, read(parameters), read(gradients), x, seen);
-    for (int k = 0; k < looked_at(kHasRatio); ++k) keep_for_looks(seen[k], looks[k], e);
+    measure_change(rule, read(parameters), read(gradients), x, seen);
+    for (int k = 0; k < watched_count(kHasRatio); ++k) keep_watched(seen[k], measured[k], e);
     each([&](int i) {
       const auto larger = [i](VU than, const Number& x) {
         return hn::Max(than, hn::BitCast(DU(), hn::Abs(x.v[i])));
@@ -64,28 +64,31 @@ HWY_NOINLINE void look_at_group(const R& rule, const float* parameters, const fl
       ratio = larger(ratio, seen[static_cast<int>(Watched::kRatio)]);
     });
   }
-  for (int k = 0; k < looked_at(kHasRatio); ++k) looked.squares[k][group] = group_square_sum(looks[k]);
+  for (int k = 0; k < watched_count(kHasRatio); ++k) {
+    watched.squares[k][group] = group_square_sum(measured[k]);
+  }
   const auto raise = [&](LargestElement& largest, VU most, Watched term) {
     const std::uint32_t bits = hn::GetLane(hn::MaxOfLanes(DU(), most));
     if (bits <= largest.bits) return;
-    largest.raise(bits, at + first_of_size(looks[static_cast<int>(term)], bits));
+    largest.raise(bits, at + first_of_size(measured[static_cast<int>(term)], bits));
   };
   raise(into.update, update, Watched::kUpdate);
   if constexpr (kHasRatio) raise(into.ratio, ratio, Watched::kRatio);
   const auto raise_peak = [&](Peak peak, std::uint8_t* codes, Watched term, Watched beside) {
     if (codes == nullptr) return;
-    raise_peaks(peak, looks[static_cast<int>(term)], looks[static_cast<int>(beside)], kGroup,
+    raise_peaks(peak, measured[static_cast<int>(term)], measured[static_cast<int>(beside)], kGroup,
                 codes + code_bytes(kPeakFormat, at));
   };
   raise_peak(Peak::kUpdate, into.peaks.update, Watched::kUpdate, Watched::kParameter);
   if constexpr (kHasRatio) raise_peak(Peak::kRatio, into.peaks.ratio, Watched::kRatio, Watched::kRatio);
 }
 // Sums the squares for the units of a chunk.
-HWY_NOINLINE inline void sum_looks(LookedAt& looked, int terms, std::int64_t at, int elements,
-                                   RunLooks& into) {
+HWY_NOINLINE inline void add_group_squares(WatchedValues& watched, int terms, std::int64_t at, int elements,
+                                           RunStatistics& into) {
   for (int first = 0; first < elements / kGroup; first += kUnitGroups) {
     for (int k = 0; k < terms; ++k) {
-      into.squares[k][at / kUnit + first / kUnitGroups] = sum_as_tree(looked.squares[k] + first, kUnitGroups);
+      into.squares[k][at / kUnit + first / kUnitGroups] =
+          sum_as_tree(watched.squares[k] + first, kUnitGroups);
     }
   }
 }
@@ -94,14 +97,16 @@ template <class R, fused::Codecs kCodecs>
 class UpdateLoop {
  public:
   static std::int64_t run(const R& rule, const UpdateArgs& args, std::int64_t first, std::int64_t count,
-                          RunLooks* looks) {
+                          RunStatistics* statistics) {
     State state;
-    const std::int64_t span = looks == nullptr ? kSpan : kUnit, whole = count / span * span;
+    const std::int64_t span = statistics == nullptr ? kSpan : kUnit, whole = count / span * span;
     const std::int64_t chunk = kTakesDraws ? kChunk : span;
     for (std::int64_t at = 0; at < whole; at += chunk) {
       const int elements = static_cast<int>(std::min(chunk, whole - at));
-      if (!update_chunk(rule, args, first + at, elements, state, looks)) return at;
-      if (looks != nullptr) sum_looks(state.looked, looked_at(kHasRatio), first + at, elements, *looks);
+      if (!update_chunk(rule, args, first + at, elements, state, statistics)) return at;
+      if (statistics != nullptr) {
+        add_group_squares(state.watched, watched_count(kHasRatio), first + at, elements, *statistics);
+      }
     }
     return whole;
   }
@@ -161,10 +166,10 @@ class UpdateLoop {
   static auto waiting_of(std::index_sequence<kState...>)
       -> AllWaiting<Of<Role::kParameter>, Of<kStates[kState]>...>;
   // The values that wait to be stored, those that the elements of a chunk share with their rows, and what is
-  // looked at.
+  // measured.
   struct State : decltype(waiting_of(std::make_index_sequence<kStates.size()>())) {
     alignas(64) float of_rows[kHasRows ? kChunk : 1];
-    LookedAt looked;
+    WatchedValues watched;
   };
 
   static constexpr auto kNextStep = [](const Codec& codec, float largest, std::uint16_t old) {
@@ -209,7 +214,7 @@ class UpdateLoop {
   // Takes a group from what is stored to what is to be stored. The rule is a vector ahead of the writing: its
   // roots and quotients are long under way while what is before them is encoded.
   static HWY_INLINE void apply(const R& rule, const RoleArray<RoleView>& roles, std::int64_t chunk, int begin,
-                               State& state, RunLooks* into) {
+                               State& state, RunStatistics* into) {
     // Both lambdas are inlined by force: what is in `lanes` then lies in registers.
     auto lanes = lanes_of(roles, state, chunk, begin);
     const GradientReader gradient(roles[Role::kAccumulator], chunk + begin);
@@ -231,16 +236,16 @@ class UpdateLoop {
       each_written([&](auto of) { x[of.kRole] = lanes.of(of).values(e); });
       if (into != nullptr) {
         if constexpr (!kIsFloat<Role::kParameter>) {
-          keep_for_looks(x[Role::kParameter], state.looked.parameters, e);
+          keep_watched(x[Role::kParameter], state.watched.parameters, e);
         }
         if constexpr (!kIsFloat<Role::kAccumulator>) {
-          keep_for_looks(x[Role::kAccumulator], state.looked.gradients, e);
+          keep_watched(x[Role::kAccumulator], state.watched.gradients, e);
         }
       }
       rule(x);
       if (into != nullptr) {
-        keep_for_looks(x[Role::kParameter], state.looked.new_parameters, e);
-        if constexpr (kHasRatio) keep_for_looks(x[Role::kVariance], state.looked.new_variances, e);
+        keep_watched(x[Role::kParameter], state.watched.new_parameters, e);
+        if constexpr (kHasRatio) keep_watched(x[Role::kVariance], state.watched.new_variances, e);
       }
       return x;
     };
@@ -256,16 +261,16 @@ class UpdateLoop {
     each_written([&](auto of) { lanes.of(of).keep_most(state.of(of).most + begin / of.kPart); });
     if (into != nullptr) {
       const float* const parameters =
-          floats_of<Role::kParameter>(roles, chunk + begin, state.looked.parameters);
+          floats_of<Role::kParameter>(roles, chunk + begin, state.watched.parameters);
       const float* const gradients =
-          floats_of<Role::kAccumulator>(roles, chunk + begin, state.looked.gradients);
-      look_at_group<R, kHasRatio>(rule, parameters, gradients, state.looked, begin / kGroup, chunk + begin,
+          floats_of<Role::kAccumulator>(roles, chunk + begin, state.watched.gradients);
+      measure_group<R, kHasRatio>(rule, parameters, gradients, state.watched, begin / kGroup, chunk + begin,
                                   *into);
     }
   }
 
   static constexpr bool kHasRatio = !fused::is_none(kCodecs[Role::kVariance]);
-  // What is stored in fp32 is looked at where it lies, until all of the chunk is stored.
+  // What is stored in fp32 is measured where it lies, until all of the chunk is stored.
   template <Role kRole>
   static constexpr bool kIsFloat = !fused::is_none(kCodecs[kRole]) && !Of<kRole>::kIsPacked;
   template <Role kRole>
@@ -275,7 +280,7 @@ class UpdateLoop {
 
   // False: nothing was written, for some value is not storable.
   static bool update_chunk(const R& rule, const UpdateArgs& args, std::int64_t at, int elements, State& state,
-                           RunLooks* looks) {
+                           RunStatistics* statistics) {
     const R constants = rule;
     const RoleArray<RoleView>& roles = args.roles;
     each_written([&](auto of) {
@@ -291,7 +296,7 @@ class UpdateLoop {
     std::fill_n(todo, kGroups, true);
     for (bool moved = true; moved;) {
       for (int group = 0; group < elements / kGroup; ++group) {
-        if (todo[group]) apply(constants, roles, at, group * kGroup, state, looks);
+        if (todo[group]) apply(constants, roles, at, group * kGroup, state, statistics);
       }
       bool storable = true;
       each_written([&](auto of) { storable = storable && state.of(of).is_storable(elements); });
@@ -328,8 +333,9 @@ class UpdateLoop {
 
 template <class R, fused::Codecs kCodecs>
 std::int64_t run_fused(const R& rule, const UpdateArgs& args, std::int64_t first, std::int64_t count,
-                       RunLooks* looks) {
-  return UpdateLoop<typename fused::ArithmeticOf<R>::Type, kCodecs>::run(rule, args, first, count, looks);
+                       RunStatistics* statistics) {
+  return UpdateLoop<typename fused::ArithmeticOf<R>::Type, kCodecs>::run(rule, args, first, count,
+                                                                         statistics);
 }
 // The loop compiled for a tensor's codecs; null: there is none.
 template <class R>

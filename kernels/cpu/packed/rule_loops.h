@@ -23,8 +23,9 @@ struct LoopsOf {
                     std::int64_t count) = nullptr;
   // The terms of the first pass; `values` stay. Null: the rule has none.
   void (*terms)(const R& rule, const TileValues& values, float* const* terms, std::int64_t count) = nullptr;
-  // Computes what the watch looks at; `looks` may be arrays of `values`.
-  void (*watch)(const R& rule, const TileValues& values, float* const* looks, std::int64_t count) = nullptr;
+  // Computes what the watch measures; `measured` may be arrays of `values`.
+  void (*watch)(const R& rule, const TileValues& values, float* const* measured,
+                std::int64_t count) = nullptr;
   // The fused loop for these codecs; null where none is compiled for them, or for this set.
   FusedUpdate<R> (*fused)(const RoleArray<RoleView>& roles) = nullptr;
 };

@@ -41,11 +41,11 @@ struct Loops {
       for (int k = 0; k < R::kNorms; ++k) terms[k][i] = of[k];
     }
   }
-  static void watch(const R& rule, const TileValues& values, float* const* looks, std::int64_t count) {
+  static void watch(const R& rule, const TileValues& values, float* const* measured, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) {
       float of[kWatched];
-      look_at(rule, load(values, i), of);
-      for (int k = 0; k < kWatched; ++k) looks[k][i] = of[k];
+      measure_element(rule, load(values, i), of);
+      for (int k = 0; k < kWatched; ++k) measured[k][i] = of[k];
     }
   }
 

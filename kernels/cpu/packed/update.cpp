@@ -4,10 +4,10 @@
 #include <optional>
 #include <vector>
 
-#include "kernels/cpu/packed/looks.h"
 #include "kernels/cpu/packed/next_steps.h"
 #include "kernels/cpu/packed/row_sums.h"
 #include "kernels/cpu/packed/rule_loops.h"
+#include "kernels/cpu/packed/run_statistics.h"
 #include "kernels/cpu/packed/tile_view.h"
 #include "kernels/cpu_packed.h"
 #include "kernels/formats/compensation.h"
@@ -193,21 +193,21 @@ void raise(LargestElement& largest, const float* values, std::int64_t first, std
   largest.raise(*group, first + (at - values));
 }
 
-// Looks at a tile that is not updated yet.
-void look_at_tile(const Rule& rule, const RoleArray<RoleView>& roles, std::int64_t at, std::int64_t n,
-                  RunLooks& into) {
+// Measures a tile that is not updated yet.
+void measure_tile(const Rule& rule, const RoleArray<RoleView>& roles, std::int64_t at, std::int64_t n,
+                  RunStatistics& into) {
   Scratch& s = scratch();
   const TileView tile = read_tile(roles, at, n, s)[Role::kParameter];
   const TileValues values = values_of(s);
-  float* const looks[kWatched] = {values[Role::kParameter], s.old_values.data(), values[Role::kAccumulator],
-                                  s.stored_values.data()};
-  with_rule(rule, [&](const auto& r, const auto& loops) { loops.watch(r, values, looks, tile.padded); });
+  float* const measured[kWatched] = {values[Role::kParameter], s.old_values.data(),
+                                     values[Role::kAccumulator], s.stored_values.data()};
+  with_rule(rule, [&](const auto& r, const auto& loops) { loops.watch(r, values, measured, tile.padded); });
   const bool has_ratio = roles[Role::kVariance].codes != nullptr;
   for (std::size_t k = 0; k < kWatched - (has_ratio ? 0 : 1); ++k)
-    sum_squares(looks[k], tile, into.squares[k]);
-  const float *parameter = looks[static_cast<int>(Watched::kParameter)],
-              *update = looks[static_cast<int>(Watched::kUpdate)],
-              *ratio = looks[static_cast<int>(Watched::kRatio)];
+    sum_squares(measured[k], tile, into.squares[k]);
+  const float *parameter = measured[static_cast<int>(Watched::kParameter)],
+              *update = measured[static_cast<int>(Watched::kUpdate)],
+              *ratio = measured[static_cast<int>(Watched::kRatio)];
   const auto raise_peaks = [&](Peak peak, std::uint8_t* codes, const float* of, const float* beside) {
     if (codes == nullptr) return;
     codes += code_bytes(kPeakFormat, tile.first);
@@ -232,11 +232,11 @@ void lower_peaks(Pool& pool, const PeakView& peaks, const Cut& cut, std::int64_t
 }
 
 // None: nothing is watched.
-std::optional<Looks> begin_looks(Pool& pool, const TensorUpdate& tensor, const Cut& cut) {
+std::optional<StatisticsByRun> begin_statistics(Pool& pool, const TensorUpdate& tensor, const Cut& cut) {
   if (tensor.watched == nullptr) return {};
   const std::int64_t elements = tensor.args.roles[Role::kParameter].elements;
   lower_peaks(pool, tensor.peaks, cut, elements);
-  return Looks(elements, cut.runs(), tensor.peaks);
+  return StatisticsByRun(elements, cut.runs(), tensor.peaks);
 }
 
 // Marks the elements whose update, from the old values of the parameter, is exactly 0.
@@ -269,13 +269,13 @@ class FusedTiles {
     loop_ = loops.fused(floats);
   }
   // Updates elements of [at, at + n) and returns how many.
-  std::int64_t operator()(std::int64_t at, std::int64_t n, RunLooks* looks) const {
+  std::int64_t operator()(std::int64_t at, std::int64_t n, RunStatistics* statistics) const {
     if (loop_ == nullptr) return 0;
-    if (!is_widened_) return loop_(rule_, args_, at, n, looks);
+    if (!is_widened_) return loop_(rule_, args_, at, n, statistics);
     std::int64_t done = 0;
     for (std::int64_t ready = 0; done == ready && done < n;) {
       const std::int64_t now = std::min(kAtOnce, n - done);
-      done += update_widened(at + done, now, looks);
+      done += update_widened(at + done, now, statistics);
       ready += now;
     }
     return done;
@@ -285,7 +285,7 @@ class FusedTiles {
   static constexpr std::int64_t kAtOnce = 2 * kUnit;
   static constexpr std::array kWidened = {Role::kParameter, Role::kAccumulator};
 
-  std::int64_t update_widened(std::int64_t at, std::int64_t n, RunLooks* looks) const {
+  std::int64_t update_widened(std::int64_t at, std::int64_t n, RunStatistics* statistics) const {
     Scratch& s = scratch();
     UpdateArgs args = args_;
     for (const Role r : kWidened) {
@@ -297,7 +297,7 @@ class FusedTiles {
       const auto first = reinterpret_cast<std::uintptr_t>(values) - 4 * static_cast<std::uintptr_t>(at);
       role = {Codec(), reinterpret_cast<std::uint8_t*>(first), nullptr, role.elements};
     }
-    const std::int64_t done = loop_(rule_, args, at, n, looks);
+    const std::int64_t done = loop_(rule_, args, at, n, statistics);
     if (done == 0) return 0;
     const RoleView &parameter = args_.roles[Role::kParameter], &gradient = args_.roles[Role::kAccumulator];
     if (parameter.codec != Codec()) {
@@ -322,12 +322,12 @@ bool update_tensor(Pool& pool, const TensorUpdate& tensor) {
   const Rule rule = complete(pool, tensor.rule, roles, storable);
   const RoleArray<NextSteps> next = next_steps(pool, rule, roles);
   const Cut cut = cut_of(roles);
-  std::optional<Looks> looks = begin_looks(pool, tensor, cut);
+  std::optional<StatisticsByRun> watched = begin_statistics(pool, tensor, cut);
   RoleArray<std::vector<ChangeStats>> stats;
   if (args.stats != nullptr) stats.fill(std::vector<ChangeStats>(static_cast<std::size_t>(cut.runs())));
   const bool has_two_terms = roles[Role::kCompensation].codes != nullptr;
   const auto tile = [&](std::size_t run, std::int64_t at, std::int64_t n) {
-    if (looks) look_at_tile(rule, roles, at, n, looks->run(run));
+    if (watched) measure_tile(rule, roles, at, n, watched->run(run));
     Scratch& s = scratch();
     RoleArray<TileView> views = read_tile(roles, at, n, s);
     if (args.stats != nullptr && has_two_terms) s.old_values = s.values[Role::kParameter];
@@ -359,12 +359,12 @@ bool update_tensor(Pool& pool, const TensorUpdate& tensor) {
   with_rule(rule, [&]<class R>(const R& r, const LoopsOf<R>& loops) {
     const FusedTiles<R> fused(r, loops, args);
     const auto update_fused = [&](std::size_t run, std::int64_t at, std::int64_t n) {
-      return fused(at, n, looks ? &looks->run(run) : nullptr);
+      return fused(at, n, watched ? &watched->run(run) : nullptr);
     };
     for_each_tile(pool, cut, 0, roles[Role::kParameter].elements, update_fused, tile);
   });
   for (const NextSteps& of_role : next) of_role.store();
-  if (looks) *tensor.watched = looks->take();
+  if (watched) *tensor.watched = watched->take();
   if (args.stats != nullptr) {
     for (const Role r : kEveryRole) {
       if (is_stored(roles, r)) sum_in_order(stats[r], &(*args.stats)[r]);

@@ -61,17 +61,17 @@ struct Loops {
       store_states(x, at, i);
     }
   }
-  // look(constants, x, of) makes kCount numbers of each element.
-  template <int kCount, class Look>
+  // compute(constants, x, of) makes kCount numbers of each element.
+  template <int kCount, class Compute>
   static HWY_INLINE void only_read(const R& rule, const TileValues& values, float* const* out,
-                                   std::int64_t count, const Look& look) {
+                                   std::int64_t count, const Compute& compute) {
     const R constants = rule;
     const TileValues at = values;
     for (std::int64_t i = 0; i < count; i += kSideBySide) {
       Elements<Number> x;
       load(at, i, x);
       Number of[kCount];
-      look(constants, x, of);
+      compute(constants, x, of);
       for (int k = 0; k < kCount; ++k) store_number(of[k], out[k] + i);
     }
   }
@@ -79,9 +79,9 @@ struct Loops {
     only_read<R::kNorms>(rule, values, terms, count,
                          [](const R& r, Elements<Number>& x, auto& of) { r.terms(x, of); });
   }
-  static void watch(const R& rule, const TileValues& values, float* const* looks, std::int64_t count) {
-    only_read<kWatched>(rule, values, looks, count,
-                        [](const R& r, Elements<Number>& x, auto& of) { look_at(r, x, of); });
+  static void watch(const R& rule, const TileValues& values, float* const* measured, std::int64_t count) {
+    only_read<kWatched>(rule, values, measured, count,
+                        [](const R& r, Elements<Number>& x, auto& of) { measure_element(r, x, of); });
   }
 
   static constexpr LoopsOf<R> loops() {

@@ -287,10 +287,10 @@ __global__ void finish_watch(double* sums, const LargestElement* largest, std::i
   (which == kWatched ? stats->update : stats->ratio) = shared[0];
 }
 
-// Looks at what a watched update is about to do.
-void look(const TensorUpdate& tensor, const Completed& completed, Stream stream) {
+// Measures what a watched update is about to do.
+void measure(const TensorUpdate& tensor, const Completed& completed, Stream stream) {
   if (tensor.watched == nullptr) return;
-  const auto look_with = [&]<class R>(const R& rule) {
+  const auto measure_with = [&]<class R>(const R& rule) {
     auto job = cuda::make_watch(rule, static_cast<const R*>(completed.get()), tensor.args.roles, tensor.peaks,
                                 device_table);
     const std::int64_t unit_count = units(job);
@@ -302,7 +302,7 @@ void look(const TensorUpdate& tensor, const Completed& completed, Stream stream)
     launch(finish_watch, kWatched + cuda::kLargest, kThreads, std::int64_t{kThreads * sizeof(LargestElement)},
            stream, job.sums, job.largest, unit_count, tensor.watched);
   };
-  std::visit(look_with, tensor.rule);
+  std::visit(measure_with, tensor.rule);
 }
 
 void update_with(const TensorUpdate& tensor, const void* completed, Stream stream) {
@@ -316,7 +316,7 @@ void update_with(const TensorUpdate& tensor, const void* completed, Stream strea
 }
 void update_once(const TensorUpdate& tensor, Stream stream) {
   const Completed completed(tensor, stream);
-  look(tensor, completed, stream);
+  measure(tensor, completed, stream);
   update_with(tensor, completed.get(), stream);
 }
 
@@ -388,9 +388,9 @@ static bool needs_whole(const TensorUpdate& tensor) {
 
 void PackedStream::update(PackedDevice& device, std::span<const TensorUpdate> tensors) const {
   const auto counted = [&](const TensorUpdate& tensor) {
-    // A look also advances variances of rows, as the update does.
+    // measure() also advances variances of rows, as the update does.
     update_counted(device, tensor, [&] {
-      if (tensor.watched != nullptr) look(tensor, Completed(tensor, stream), stream);
+      if (tensor.watched != nullptr) measure(tensor, Completed(tensor, stream), stream);
     });
   };
   std::vector<TensorUpdate> together;
@@ -415,7 +415,7 @@ void PackedStream::update(PackedDevice& device, std::span<const TensorUpdate> te
       begin(tensor.storable, stream);
       update_once(tensor, stream);
     } else {
-      look(tensor, rooms.emplace_back(tensor, stream), stream);
+      measure(tensor, rooms.emplace_back(tensor, stream), stream);
       together.push_back(tensor);
       completed.push_back(rooms.back().get());
     }

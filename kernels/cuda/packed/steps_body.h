@@ -16,7 +16,7 @@ struct RaiseSteps {
   JobType job;
   LPMM_HD void operator()(std::int64_t i) const {
     float values[kMaxStores] = {};
-    job.look(job.first + i, values);
+    job.peek(job.first + i, values);
     for (int s = 0; s < job.stores; ++s) {
       const Slot& slot = job.slots[s];
       if (!has_next_steps(slot)) continue;

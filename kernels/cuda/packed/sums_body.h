@@ -84,7 +84,7 @@ struct WatchTerms {
   const RuleType* completed = nullptr;  // as in UpdateJob
   RoleSlots roles;
   LPMM_HD void operator()(std::int64_t element, float (&of)[kCount]) const {
-    look_at(completed == nullptr ? rule : *completed, roles.load(element), of);
+    measure_element(completed == nullptr ? rule : *completed, roles.load(element), of);
     if (roles.at[Role::kVariance].codes == nullptr) of[static_cast<int>(Watched::kRatio)] = 0;
   }
 };

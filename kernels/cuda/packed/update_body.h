@@ -54,7 +54,7 @@ LPMM_HD float load_value(const Slot& s, std::int64_t element) {
 }
 
 // A job says what is stored and computes the new values of one element: load() fills values[0..stores), and
-// look(), where there is one, does so without changing anything.
+// peek(), where there is one, does so without changing anything.
 struct Job {
   Slot slots[kMaxStores];
   int stores = 1;
@@ -74,11 +74,11 @@ struct Job {
 
 struct EncodeJob : Job {
   const float* src = nullptr;
-  LPMM_HD bool look(std::int64_t element, float* values) const {
+  LPMM_HD bool peek(std::int64_t element, float* values) const {
     values[0] = src[element - first];
     return make_storable(values[0]);
   }
-  LPMM_HD bool load(std::int64_t element, float* values) const { return look(element, values); }
+  LPMM_HD bool load(std::int64_t element, float* values) const { return peek(element, values); }
 };
 
 struct FoldJob : Job {
@@ -134,7 +134,7 @@ struct UpdateJob : Job {
   RoleArray<int> place;  // of a role among the slots, or -1
 
   LPMM_HD const RuleType& complete() const { return completed == nullptr ? rule : *completed; }
-  LPMM_HD bool look(std::int64_t element, float* values) const {
+  LPMM_HD bool peek(std::int64_t element, float* values) const {
     Elements<float> x = roles.load(element);
     complete()(x);
     bool fine = true;
@@ -147,7 +147,7 @@ struct UpdateJob : Job {
     return fine;
   }
   LPMM_HD bool load(std::int64_t element, float* values) const {
-    const bool fine = look(element, values);
+    const bool fine = peek(element, values);
     const Slot& accumulator = roles.at[Role::kAccumulator];
     if (accumulator.codes == nullptr || keeps_gradient) {
       // gradients are in the momentum, or the caller's

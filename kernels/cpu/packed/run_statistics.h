@@ -1,4 +1,4 @@
-// The findings of the watch in one tensor (kernels/rules/watched.h), from looks at its elements in any order.
+// The statistics of one tensor's update (kernels/rules/watched.h), from its elements in any order.
 #pragma once
 
 #include <cstddef>
@@ -22,25 +22,26 @@ class SquareSums {
   std::vector<std::vector<double>> units_;
 };
 
-// Receives the looks of one run of tiles, which come in order. The same look may come twice.
-struct RunLooks {
+// Receives the statistics of one run of tiles, which come in order. The same tile may come twice.
+struct RunStatistics {
   double* squares[kWatched];  // of the tensor's units
   LargestElement update, ratio;
   PeakView peaks;  // do not fall here
 };
 
-class Looks {
+class StatisticsByRun {
  public:
-  Looks(std::int64_t elements, std::int64_t runs, const PeakView& peaks) : squares_(kWatched, elements) {
-    RunLooks run = {};
+  StatisticsByRun(std::int64_t elements, std::int64_t runs, const PeakView& peaks)
+      : squares_(kWatched, elements) {
+    RunStatistics run = {};
     run.peaks = peaks;
     for (std::size_t k = 0; k < kWatched; ++k) run.squares[k] = squares_.units(k);
     runs_.assign(static_cast<std::size_t>(runs), run);
   }
-  RunLooks& run(std::size_t i) { return runs_[i]; }
+  RunStatistics& run(std::size_t i) { return runs_[i]; }
   WatchStats take() {  // once
     WatchStats stats;
-    for (const RunLooks& run : runs_) {
+    for (const RunStatistics& run : runs_) {
       stats.update.raise(run.update.bits, run.update.element);
       stats.ratio.raise(run.ratio.bits, run.ratio.element);
     }
@@ -50,7 +51,7 @@ class Looks {
 
  private:
   SquareSums squares_;
-  std::vector<RunLooks> runs_;
+  std::vector<RunStatistics> runs_;
 };
 
 }  // namespace lpmm::kernels
