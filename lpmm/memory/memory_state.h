@@ -166,7 +166,7 @@ struct MemoryState {
                                          int microbatch, int contribution, bool is_last);
   void fold(std::span<const kernels::Fold> folds);
   void fold_waiting();
-  void look_at_results();
+  void check_results();
   void agree();  // on whether the step failed
   // Makes the update of the whole tensor from its accumulator; `found`: room for counts, or null.
   kernels::TensorUpdate update_of(int tensor, double clip, TensorStats* found);

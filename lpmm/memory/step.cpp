@@ -49,7 +49,7 @@ std::optional<kernels::Fold> MemoryState::next_fold(int tensor, std::int64_t fir
         name_of(tensor), microbatch, contribution, step, share.first, end - 1, kMostContributions - 1));
   }
   Tensor& t = tensors[static_cast<std::size_t>(tensor)];
-  if (t.at_once) look_at_results();
+  if (t.at_once) check_results();
   if (failed) return {};
   if (t.at_once) {
     apply(tensor, first, gradient);
@@ -95,8 +95,8 @@ void MemoryState::fold_waiting() {
   if (!failed && !folds.empty()) fold(folds);
 }
 
-// Looks whether a fold or a loss failed so far, and keeps the name of the first.
-void MemoryState::look_at_results() {
+// Checks whether a fold or a loss failed so far, and keeps the name of the first.
+void MemoryState::check_results() {
   fold_waiting();
   const std::optional<int> tensor = results.next_failure();
   if (failed || !tensor) return;
@@ -106,7 +106,7 @@ void MemoryState::look_at_results() {
 
 // The first rank that failed says why: its microbatches come first.
 void MemoryState::agree() {
-  look_at_results();
+  check_results();
   if (std::exchange(agreed, true) || ranks.size() == 1) return;
   if (behind) behind->wait_for_accumulators();
   for (const std::string& said : ranks.gather(failed ? "!" + failure : "")) {
@@ -147,7 +147,7 @@ void MemoryState::apply(int tensor, std::int64_t first, const kernels::Values& g
   device.square_sum(whole, 0, count, &found->square_sum);
   device.synchronize();
   found->finite = found->square_sum <= double{kMaxMagnitude} * kMaxMagnitude;
-  look_at_results();
+  check_results();
   if (failed || count == 0) return;
   kernels::TensorUpdate update = update_of(tensor, 1, t.step_stats.empty() ? nullptr : t.step_stats[0]);
   for (const Role r : kEveryRole) update.args.roles[r] = part_of(update.args.roles[r], first, count);
@@ -231,7 +231,7 @@ void MemoryState::update_tensors(const Clip& clip) {
     if (is_left_out(i) || t.at_once) continue;
     all.push_back(update_of(i, clip.factors[static_cast<std::size_t>(i)],
                             t.step_stats.empty() ? nullptr : t.step_stats[0]));
-    watch.look_at(all.back(), i, 0);
+    watch.measure(all.back(), i, 0);
   }
   device.update(all);
   device.synchronize();
@@ -329,7 +329,7 @@ Noise Step::noise(std::uint32_t tensor, std::uint32_t stream) const {
   return {state().seed, tensor, state().step, stream};
 }
 bool Step::failed() const {
-  state().look_at_results();
+  state().check_results();
   return state().failed;
 }
 bool Step::failed_anywhere() const {

@@ -33,7 +33,7 @@ struct StepOptions {
   std::uint32_t step = 0;
   std::optional<double> learning_rate = {};  // none: the optimizer's own
   bool want_stats = false;                   // count underflows
-  bool want_watch = false;                   // look at what the update is about to do
+  bool want_watch = false;                   // measure what the update is about to do
   Share share = {};
 };
 
@@ -67,7 +67,7 @@ class Step {
   void fold(int tensor, std::int64_t first, const kernels::Values& gradient, int microbatch,
             int contribution = 0, bool is_last = true);
   // The same with the same results, but the gradient may wait, and stays where it is: until fold_waiting(),
-  // and no longer than until another gradient of its tensor is folded, or results are looked at, as by
+  // and no longer than until another gradient of its tensor is folded, or results are checked, as by
   // failed() or commit().
   void fold_later(int tensor, std::int64_t first, const kernels::Values& gradient, int microbatch,
                   int contribution = 0, bool is_last = true);

@@ -12,7 +12,7 @@ void StepResults::clear() {
   folds_.clear();
   losses_.clear();
   findings_.clear();
-  looked_at_ = 0;
+  checked_ = 0;
 }
 
 kernels::FoldResult* StepResults::next_fold(int tensor, std::int64_t first, std::int64_t count,
@@ -29,8 +29,8 @@ kernels::LossResult* StepResults::next_loss() {
 
 std::optional<int> StepResults::next_failure() {
   device_.synchronize();
-  while (looked_at_ < findings_.size()) {
-    const Finding& f = findings_[looked_at_++];
+  while (checked_ < findings_.size()) {
+    const Finding& f = findings_[checked_++];
     if (!(f.loss != nullptr ? std::isfinite(f.loss->sum) : f.fold->finite)) return f.tensor;
   }
   return {};

@@ -52,7 +52,7 @@ class StepResults {
   kernels::LossResult* next_loss();
 
   static constexpr int kLoss = -1;
-  // The tensor of the first fold that failed, or kLoss, of those that were not looked at yet; waits for them.
+  // The tensor of the first fold that failed, or kLoss, of those that were not checked yet; waits for them.
   std::optional<int> next_failure();
   // The square sums of the accumulated gradient, of each tensor and of all. Tensors in order, ranges by their
   // place, gaps from what is stored: neither the order of the folds nor the threads matter. Null accumulators
@@ -72,7 +72,7 @@ class StepResults {
   SharedResults<kernels::FoldResult> folds_;
   SharedResults<kernels::LossResult> losses_;
   std::vector<Finding> findings_;
-  std::size_t looked_at_ = 0;  // of them
+  std::size_t checked_ = 0;  // of them
 };
 
 // Statistics of the updates of a step (WatchStats of kernels/packed.h).
@@ -89,24 +89,25 @@ class UpdateWatch {
     wanted_ = wanted;
     results_.clear();
     sums_.clear();
-    looks_.clear();
+    pending_.clear();
     stats_.clear();
   }
   bool is_wanted() const { return wanted_; }
   // An update that follows will tell.
-  void look_at(kernels::TensorUpdate& update, int tensor, std::int64_t first) {
+  void measure(kernels::TensorUpdate& update, int tensor, std::int64_t first) {
     if (!wanted_) return;
-    Look& look = looks_.emplace_back(Look{tensor, first, results_.next()});
-    update.watched = look.stats;
-    if (kernels::is_orthogonal(update.rule)) look_at_gradient(update, look);
+    PendingUpdate& pending = pending_.emplace_back(PendingUpdate{tensor, first, results_.next()});
+    update.watched = pending.stats;
+    if (kernels::is_orthogonal(update.rule)) measure_gradient(update, pending);
   }
   // Reads the results, once the device is synchronized.
   std::vector<Seen> read() const {
     std::vector<Seen> seen;
-    for (const Look& look : looks_) {
-      kernels::WatchStats& stats = seen.emplace_back(Seen{look.tensor, look.first, *look.stats}).stats;
-      if (!look.is_orthogonal) continue;
-      const double *sum = look.gradient, scale = look.gradient_scale;
+    for (const PendingUpdate& pending : pending_) {
+      kernels::WatchStats& stats =
+          seen.emplace_back(Seen{pending.tensor, pending.first, *pending.stats}).stats;
+      if (!pending.is_orthogonal) continue;
+      const double *sum = pending.gradient, scale = pending.gradient_scale;
       stats.squares[static_cast<std::size_t>(Watched::kGradient)] = sum == nullptr ? 0 : scale * scale * *sum;
     }
     return seen;
@@ -125,7 +126,7 @@ class UpdateWatch {
   std::span<const kernels::WatchStats> stats() const { return stats_; }
 
  private:
-  struct Look {
+  struct PendingUpdate {
     int tensor;
     std::int64_t first;
     kernels::WatchStats* stats;
@@ -134,20 +135,20 @@ class UpdateWatch {
     double gradient_scale = 1;
   };
 
-  void look_at_gradient(const kernels::TensorUpdate& update, Look& look) {
-    look.is_orthogonal = true;
-    look.gradient_scale = std::get<Muon>(update.rule).gradient_scale;
+  void measure_gradient(const kernels::TensorUpdate& update, PendingUpdate& pending) {
+    pending.is_orthogonal = true;
+    pending.gradient_scale = std::get<Muon>(update.rule).gradient_scale;
     const kernels::RoleView& gradient = update.args.roles[Role::kAccumulator];
     if (gradient.codes == nullptr) return;
-    look.gradient = sums_.next();
-    device_.square_sum(gradient, 0, gradient.elements, look.gradient);
+    pending.gradient = sums_.next();
+    device_.square_sum(gradient, 0, gradient.elements, pending.gradient);
   }
 
   PackedDevice& device_;
   bool wanted_ = false;
   SharedResults<kernels::WatchStats> results_;
   SharedResults<double> sums_;
-  std::vector<Look> looks_;
+  std::vector<PendingUpdate> pending_;
   std::vector<kernels::WatchStats> stats_;  // by tensor
 };
 

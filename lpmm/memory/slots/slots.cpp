@@ -273,7 +273,7 @@ void Slots::update_pieces(MemoryState& memory, const Clip& clip, std::size_t ind
     }
     update.args.roles[Role::kAccumulator] = floats_at(room(p.room), p.count);
     update.args.keeps_gradient = true;
-    memory.watch.look_at(update, p.tensor, p.first);
+    memory.watch.measure(update, p.tensor, p.first);
     all.push_back(update);
   }
   memory.device.update(all);

@@ -228,7 +228,7 @@ void expect_same(const SlotCase& c, const std::vector<Told>& all, const Told& on
     EXPECT_EQ(told.ledger.model_memory(), told.planned.model_memory());
     const std::int64_t planned = told.reads ? 0 : told.planned_sent.all();
     EXPECT_GE(told.sent, planned);
-    EXPECT_LT(told.sent, planned + 200'000 * std::ssize(all)) << "counts and looks";
+    EXPECT_LT(told.sent, planned + 200'000 * std::ssize(all)) << "counts and statistics";
   }
   std::int64_t state_bytes = 0, read_bytes = 0;
   for (const Told& told : all) {

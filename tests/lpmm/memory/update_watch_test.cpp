@@ -173,7 +173,7 @@ TEST(Watched, SeesMuonsStepsWhereGradientsAreInTheMomentum) {
   EXPECT_EQ(squares[static_cast<std::size_t>(Watched::kGradient)], 0);
 }
 
-TEST(Watched, CountsWhatItDoesNotLookAt) {
+TEST(Watched, CountsWhatItDoesNotMeasure) {
   const std::vector<TensorInfo> tensors = {{"a", {4, 4}}, {"b", {4, 4}}, {"c", {4}}};
   OptimizerConfig o = Memory::optimizer(RuleName("adamw"));
   o.groups = {{.pattern = "b", .frozen = true}};
