@@ -159,7 +159,7 @@ int watched_peaks(const TensorInfo& info, const OptimizerConfig& optimizer) {
   policy.keeps_peaks = true;
   const int peaks = peaks_of(policy, optimizer, info);
   if (peaks == 0) {
-    throw UsageError(fmt::format("bench update: the watch cannot look at updates of {} before they are made",
+    throw UsageError(fmt::format("bench update: the watch cannot measure updates of {} before they are made",
                                  optimizer.rule.text()));
   }
   return peaks;
@@ -282,7 +282,7 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options, Device& device
   if (options.watches) {
     const DeviceMemory codes = benchmark_memory(device, peaks * peak_bytes(info));
     const DeviceMemory stats = device.allocate_shared(sizeof(kernels::WatchStats));
-    if (stats == nullptr) throw RunError("bench update: no memory for what a look finds");
+    if (stats == nullptr) throw RunError("bench update: no memory for update statistics");
     updates.tensor.watched = reinterpret_cast<kernels::WatchStats*>(stats.get());
     result.watched_per_second = speed();
     PeakView& view = updates.tensor.peaks;

@@ -16,7 +16,7 @@ struct UpdateBenchOptions {
   std::string preset;     // its specs and, where it has that with this optimizer, its error feedback
   std::int64_t elements = 0;
   std::vector<std::string> settings;  // "memory.momentum=SPEC": keys of [optimizer] and [memory] besides
-  bool watches = false;  // measures updates that the watch looks at besides, without peaks and with them
+  bool watches = false;  // times updates that the watch measures besides, without peaks and with them
   int slots = 0;         // not 0: measures updates by sums as well
 };
 struct UpdateBenchResult {
@@ -25,14 +25,14 @@ struct UpdateBenchResult {
   double copy_gb_per_second = 0;
   double fp32_roofline_ratio = 0;     // against copy bandwidth / what fp32 reads and writes
   std::int64_t peak_extra_bytes = 0;  // resident memory during the updates, above the tensors
-  // Elements whose update the watch looks at; 0: not measured.
+  // Elements whose update the watch measures; 0: not timed.
   double watched_per_second = 0, watched_with_peaks_per_second = 0;
   // By a gradient of fp32, and whole steps by the sum of as many packed accumulators as there are slots.
   double by_fp32_per_second = 0, by_slots_per_second = 0;
 };
 // Times whole update steps over one tensor in memory filled tile by tile. Throws UsageError for an unknown
 // optimizer or preset, settings that a config may not have, gradients that are applied at once, no elements,
-// or an update that the watch cannot look at.
+// or an update that the watch cannot measure.
 UpdateBenchResult bench_update(const UpdateBenchOptions& options, Device& device,
                                const ProgressCall& progress = {});
 

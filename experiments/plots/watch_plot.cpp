@@ -29,12 +29,12 @@ std::uint32_t doubling_colour(double doublings) {
   return x < half ? blend(x / half, kWhite, kYellow) : blend(x / half - 1, kYellow, kRed);
 }
 
-double doublings_of(const WatchPicture& of, const Look& look, std::size_t tensor) {
+double doublings_of(const WatchPicture& of, const UpdateStatistics& s, std::size_t tensor) {
   double most = -1;
   for (const Measure& measure : kMeasures) {
-    const std::optional<Usual> before = usual(of.looks, of.spike, tensor, measure);
+    const std::optional<Usual> before = usual(of.statistics, of.spike, tensor, measure);
     if (!before || !(before->mean > 0)) continue;
-    const double value = look.tensors[tensor].*measure.value;
+    const double value = s.tensors[tensor].*measure.value;
     most = std::max(most, std::isfinite(value) ? std::log2(value / before->mean) : kMostDoublings);
   }
   return most;
@@ -51,12 +51,12 @@ std::vector<std::size_t> shown_tensors(const WatchPicture& of) {
   return shown;
 }
 
-ChartSeries losses(std::span<const Look> looks, std::int64_t first, const std::string& title,
+ChartSeries losses(std::span<const UpdateStatistics> statistics, std::int64_t first, const std::string& title,
                    const char* colour) {
   ChartSeries series{title, fmt::format("linespoints lw 2 pt 7 ps 0.4 lc rgb '{}'", colour), {}};
-  for (const Look& look : looks) {
-    if (look.step >= first && std::isfinite(look.loss)) {
-      series.points.emplace_back(static_cast<double>(look.step), look.loss);
+  for (const UpdateStatistics& s : statistics) {
+    if (s.step >= first && std::isfinite(s.loss)) {
+      series.points.emplace_back(static_cast<double>(s.step), s.loss);
     }
   }
   return series;
@@ -67,14 +67,14 @@ ChartSeries losses(std::span<const Look> looks, std::int64_t first, const std::s
 Picture watch_picture(const WatchPicture& of) {
   const std::vector<std::size_t> shown = shown_tensors(of);
   const std::int64_t first = of.spike - 2 * kStepsBefore;
-  const std::int64_t last = of.looks.empty() ? of.spike : of.looks.back().step;
+  const std::int64_t last = of.statistics.empty() ? of.spike : of.statistics.back().step;
   ChartSeries map{"", "boxxyerror fs solid noborder lc rgb variable", {}};
   map.has_heat_labels = false;
   for (std::size_t row = 0; row < shown.size(); ++row) {
-    for (const Look& look : of.looks) {
-      if (look.step < first || look.tensors.size() <= shown[row]) continue;
-      const double doublings = doublings_of(of, look, shown[row]);
-      map.points.emplace_back(static_cast<double>(look.step), -static_cast<double>(row));
+    for (const UpdateStatistics& s : of.statistics) {
+      if (s.step < first || s.tensors.size() <= shown[row]) continue;
+      const double doublings = doublings_of(of, s, shown[row]);
+      map.points.emplace_back(static_cast<double>(s.step), -static_cast<double>(row));
       map.heat.emplace_back(doublings, doubling_colour(doublings));
     }
   }
@@ -95,7 +95,7 @@ Picture watch_picture(const WatchPicture& of) {
                                                 names, 0.5 - static_cast<double>(shown.size())),
                             {map}});
   Chart loss{"loss of each step", "step", "loss", range + "set yrange [*:*]\n", {}};
-  loss.series.push_back(losses(of.looks, first, "as it was", kRunColours[1]));
+  loss.series.push_back(losses(of.statistics, first, "as it was", kRunColours[1]));
   if (!of.without.empty()) {
     loss.series.push_back(losses(of.without, first, "without " + of.left_out, kRunColours[0]));
   }

@@ -174,7 +174,7 @@ void check_peaks(const Policy& policy, const OptimizerConfig& config) {
   if (!policy.keeps_peaks) return;
   const auto refuse = [](const std::string& why, std::string_view instead) {
     throw UsageError(
-        fmt::format("watch.every = true looks at every update before it is made, but {}; set watch.every = "
+        fmt::format("watch.every = true measures every update before it is made, but {}; set watch.every = "
                     "false, or {}",
                     why, instead));
   };

@@ -52,7 +52,7 @@ void check_momentum(const Policy& policy, const OptimizerConfig& config);
 // frozen, its gradients are applied at once, its variances are of rows, or its step is an orthogonal matrix.
 std::int64_t peak_bytes(const TensorInfo& tensor);
 int peaks_of(const Policy& policy, const OptimizerConfig& config, const TensorInfo& tensor);
-// Throws UsageError where the rule's updates are none to look at.
+// Throws UsageError where the watch cannot measure the rule's updates.
 void check_peaks(const Policy& policy, const OptimizerConfig& config);
 // The same where gradients are applied at once, in steps of so many microbatches.
 void check_at_once(const Policy& policy, const OptimizerConfig& config, int microbatches);

@@ -219,7 +219,7 @@ void check(const RunConfig& c, const TomlTable& file) {
     check_peaks(c.policy, c.optimizer);
     if (c.policy.keeps_peaks && (c.watch.every_steps == 0 || kStepsPerFall % c.watch.every_steps != 0)) {
       throw UsageError(fmt::format(
-          "watch.every keeps peaks, which rise in steps that are looked at and fall in every {}th: "
+          "watch.every keeps peaks, which rise in steps that are measured and fall in every {}th: "
           "watch.every_steps is {}, but must be 1, 2, 4, 8 or 16",
           kStepsPerFall, c.watch.every_steps));
     }

@@ -324,11 +324,11 @@ template <class Visitor, class Config>
 void visit_watch(Visitor& v, Config& c) {
   v.section("watch");
   v.integer("every_steps", c.watch.every_steps, 0, kMostSteps,
-            "steps between two looks at every tensor's update; 0: no watch");
+            "steps between two measurements of every tensor's update; 0: no watch");
   v.boolean("every", c.policy.keeps_peaks,
             "keep of every parameter how far its update and its gradient went: 8 bits more each");
   v.integer("log_every_steps", c.watch.log_every_steps, 0, kMostSteps,
-            "steps between two records of such looks in the log; 0: none");
+            "steps between two records of update statistics in the log; 0: none");
   v.integer("spikes", c.watch.spikes, 0, 1000,
             "spikes whose last steps, and the checkpoint before them, are kept");
 }

@@ -90,7 +90,7 @@ class Run {
   std::string begin();  // returns the checkpoint whose parameters it starts from, or empty
   bool step();          // one step; false where its gradient failed
   void log_step(const StepReport& report, double rate);
-  void look(double loss, const std::string& failed);
+  void watch(double loss, const std::string& failed);
   void measure(bool is_last_time);
   void write(const Json& record);
   void agree_on_stop() { stop_ = ranks_.any(InterruptGuard::asked() || (log_ && log_->is_to_stop())); }
@@ -268,18 +268,18 @@ bool Run::step() {
     ++state_.failed_in_row;
     write({{"type", "step"}, {"step", state_.step}, {"epoch", epoch()}, {"failed", failed}});
     progress_.warn(skip_text(config_, state_.step, failed));
-    look(std::nan(""), failed);
+    watch(std::nan(""), failed);
     return false;
   }
   state_.failed_in_row = 0;
   for (Meter* m : {&state_.epoch, &state_.window}) *m += done.meter;
   if (state_.step % config_.log.every_steps == 0 || is_last()) log_step(done.report, rate);
   if (measured) measure(state_.step + every > steps_);
-  look(done.meter.loss(), "");
+  watch(done.meter.loss(), "");
   return true;
 }
 
-void Run::look(double loss, const std::string& failed) {
+void Run::watch(double loss, const std::string& failed) {
   if (!watch_) return;
   const Watch::Said said = watch_->add(state_.step, loss, failed);
   for (const Json& record : said.records) write(record);
@@ -416,7 +416,7 @@ TrainResult Run::go() {
     if (state_.best.step > 0) progress_.say(best_text(state_.best, gives_up()));
     return end(false, "");
   } catch (const std::exception& e) {
-    try_to([&] { look(std::nan(""), error_text(e)); });  // of a step that this ended
+    try_to([&] { watch(std::nan(""), error_text(e)); });  // of a step that this ended
     try_to([&] { end(true, error_text(e)); });
     throw;
   }

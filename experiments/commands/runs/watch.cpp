@@ -46,9 +46,9 @@ struct Case {
   RunFolder folder;
   std::vector<Json> log = {};
   RunConfig config = {};
-  std::vector<SpikeFile> spikes = {};  // spikes that the run kept, without looks
+  std::vector<SpikeFile> spikes = {};  // spikes that the run kept, without statistics
   Spike spike = {};
-  std::vector<Look> kept = {};  // looks of the run itself, up to the spike
+  std::vector<UpdateStatistics> kept = {};  // of the run itself, up to the spike
   std::int64_t from = 0, to = 0;
 };
 
@@ -107,7 +107,7 @@ Case open_case(const WatchArguments& o) {
   c.spikes = kept_spikes(o.run);
   c.spike = choose(c, o.step);
   const std::string kept = spike_path(o.run, c.spike.step);
-  if (std::filesystem::exists(kept)) c.kept = read_spike(kept).looks;
+  if (std::filesystem::exists(kept)) c.kept = read_spike(kept).statistics;
   const std::int64_t last = std::max(last_step(c.log), c.kept.empty() ? 0 : c.kept.back().step);
   if (c.spike.step > last) {
     throw UsageError(
@@ -118,22 +118,22 @@ Case open_case(const WatchArguments& o) {
   return c;
 }
 
-// Looks of the run before the replay, then those of the replay.
-std::vector<Look> joined(const Case& c, std::span<const ReplayedStep> steps) {
-  std::vector<Look> looks;
-  for (const Look& look : c.kept) {
-    if (look.step <= c.from) looks.push_back(look);
+// Statistics of the run before the replay, then those of the replay.
+std::vector<UpdateStatistics> joined(const Case& c, std::span<const ReplayedStep> steps) {
+  std::vector<UpdateStatistics> statistics;
+  for (const UpdateStatistics& s : c.kept) {
+    if (s.step <= c.from) statistics.push_back(s);
   }
-  for (const ReplayedStep& step : steps) looks.push_back(step.look);
-  return looks;
+  for (const ReplayedStep& step : steps) statistics.push_back(step.statistics);
+  return statistics;
 }
 
-// The range of losses before the spike, computed from the looks where the run did not record it.
-LossRange range_before(const Case& c, std::span<const Look> looks) {
+// The range of losses before the spike, computed from the statistics where the run did not record it.
+LossRange range_before(const Case& c, std::span<const UpdateStatistics> statistics) {
   if (c.spike.deviation > 0) return {c.spike.mean, c.spike.deviation};
   std::vector<double> losses;
-  for (const Look& look : looks) {
-    if (look.step < c.spike.step && std::isfinite(look.loss)) losses.push_back(look.loss);
+  for (const UpdateStatistics& s : statistics) {
+    if (s.step < c.spike.step && std::isfinite(s.loss)) losses.push_back(s.loss);
   }
   if (losses.size() > kWatchedLosses) {
     losses.erase(losses.begin(), losses.end() - static_cast<std::ptrdiff_t>(kWatchedLosses));
@@ -145,9 +145,9 @@ LossRange range_before(const Case& c, std::span<const Look> looks) {
 double worst_loss(std::span<const ReplayedStep> steps, std::int64_t from) {
   double worst = -std::numeric_limits<double>::infinity();
   for (const ReplayedStep& s : steps) {
-    if (s.look.step < from) continue;
-    worst =
-        std::max(worst, std::isfinite(s.look.loss) ? s.look.loss : std::numeric_limits<double>::infinity());
+    if (s.statistics.step < from) continue;
+    worst = std::max(worst, std::isfinite(s.statistics.loss) ? s.statistics.loss
+                                                             : std::numeric_limits<double>::infinity());
   }
   // A replay that never came to the spike had failed before.
   return std::isinf(worst) ? std::numeric_limits<double>::infinity() : worst;
@@ -165,7 +165,7 @@ struct Answer {
   std::vector<TensorInfo> infos;
   std::vector<std::string> tensors;  // their names
   std::vector<ReplayedStep> steps;
-  std::vector<Look> looks;
+  std::vector<UpdateStatistics> statistics;
   int compared = 0;
   std::vector<Move> moves;
   std::vector<std::vector<ElementMove>> elements;  // one list for each tensor
@@ -236,15 +236,15 @@ Answer investigate(const WatchArguments& o, const Case& c) {
   for (const TensorInfo& t : a.infos) a.tensors.push_back(t.name);
   a.trials = choose_trials(o, c, a);  // checks the names that were given before computing
   ReplayPlan plan{.from = c.from, .to = c.to};
-  plan.first_looked_at = std::max<std::int64_t>(1, c.spike.step - kStepsBefore);
-  plan.last_looked_at = c.spike.step;
+  plan.first_measured = std::max<std::int64_t>(1, c.spike.step - kStepsBefore);
+  plan.last_measured = c.spike.step;
   a.steps = replay.go(plan, progress.share_of("making the steps again"));
   a.elements = replay.elements();
   a.compared = check_losses(a.steps, replay.window(), c.log, c.kept);
-  a.looks = joined(c, a.steps);
-  a.range = range_before(c, a.looks);
+  a.statistics = joined(c, a.steps);
+  a.range = range_before(c, a.statistics);
   a.worst = worst_loss(a.steps, c.spike.step);
-  a.moves = rank_moves(a.looks, c.spike.step);
+  a.moves = rank_moves(a.statistics, c.spike.step);
   a.trials = choose_trials(o, c, a);
   for (Trial& trial : a.trials) {
     trial.steps = replay.go({c.from, c.to, trial.left_out, trial.from, c.to},
@@ -256,7 +256,7 @@ Answer investigate(const WatchArguments& o, const Case& c) {
 
 std::string records_of(std::span<const ReplayedStep> steps) {
   std::string text;
-  for (const ReplayedStep& step : steps) text += look_record(step.look).dump() + '\n';
+  for (const ReplayedStep& step : steps) text += statistics_record(step.statistics).dump() + '\n';
   return text;
 }
 
@@ -267,15 +267,15 @@ nlohmann::ordered_json write_files(const WatchArguments& o, const Case& c, const
   const auto name = [&](const char* what) { return fmt::format("{}/{}_{:08}", folder, what, c.spike.step); };
   write_text(name("replay") + ".jsonl", records_of(a.steps));
   nlohmann::ordered_json files = {{"replay", name("replay") + ".jsonl"}};
-  std::vector<Look> without;
+  std::vector<UpdateStatistics> without;
   const Trial* best = a.best();
   if (best != nullptr) {
     write_text(name("without") + ".jsonl", records_of(best->steps));
     files["without"] = name("without") + ".jsonl";
-    for (const ReplayedStep& step : best->steps) without.push_back(step.look);
+    for (const ReplayedStep& step : best->steps) without.push_back(step.statistics);
   }
   const WatchPicture picture{
-      c.spike.step, a.tensors, a.looks, without, best == nullptr ? "" : a.names_of(*best), a.moves};
+      c.spike.step, a.tensors, a.statistics, without, best == nullptr ? "" : a.names_of(*best), a.moves};
   draw_picture(watch_picture(picture), name("map"), o.svg);
   files["png"] = name("map") + ".png";
   if (o.svg) files["svg"] = name("map") + ".svg";

@@ -162,7 +162,7 @@ void add_update(CLI::App& bench, Action& action) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40).description(""))
       ->capture_default_str();
   command->add_flag("--watch", o->bench.watches,
-                    "measure updates that the watch looks at too, without peaks and with them");
+                    "time updates that the watch measures too, without peaks and with them");
   command
       ->add_option("--slots", o->bench.slots,
                    "measure updates by a gradient of fp32 too, and by the sum of so many slots' accumulators")

@@ -37,7 +37,7 @@ ElementWatch::ElementWatch(const ModelMemory& memory) : memory_(memory) {
   moves_.resize(before_.size());
 }
 
-void ElementWatch::look_at(std::int64_t step) {
+void ElementWatch::measure(std::int64_t step) {
   for (int t = 0; t < memory_.tensors(); ++t) compare(t, step);
 }
 

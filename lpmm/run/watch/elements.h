@@ -33,7 +33,7 @@ class ElementWatch {
   // The peaks are what they were before.
   explicit ElementWatch(const ModelMemory& memory);
   // Call this after each step that was watched.
-  void look_at(std::int64_t step);
+  void measure(std::int64_t step);
   // For each tensor, the elements that rose furthest; ties: the earliest first. None where it keeps no peaks.
   const std::vector<std::vector<ElementMove>>& moves() const { return moves_; }
 

@@ -7,15 +7,15 @@
 
 namespace lpmm {
 
-std::optional<Usual> usual(std::span<const Look> looks, std::int64_t spike, std::size_t tensor,
-                           const Measure& measure) {
+std::optional<Usual> usual(std::span<const UpdateStatistics> statistics, std::int64_t spike,
+                           std::size_t tensor, const Measure& measure) {
   std::vector<double> values;
   const std::int64_t end = spike - kStepsBefore, begin = end - static_cast<std::int64_t>(kWatchedLosses);
-  for (const Look& look : looks) {
-    if (look.step < begin || look.step >= end || look.tensors.size() <= tensor) continue;
-    values.push_back(look.tensors[tensor].*measure.value);
+  for (const UpdateStatistics& s : statistics) {
+    if (s.step < begin || s.step >= end || s.tensors.size() <= tensor) continue;
+    values.push_back(s.tensors[tensor].*measure.value);
   }
-  if (values.size() < kFewestLooks) return {};
+  if (values.size() < kFewestSteps) return {};
   double sum = 0, squares = 0;
   for (const double v : values) sum += v;
   const auto count = static_cast<double>(values.size());
@@ -23,25 +23,25 @@ std::optional<Usual> usual(std::span<const Look> looks, std::int64_t spike, std:
   return Usual{sum / count, std::sqrt(squares / count)};
 }
 
-std::vector<Move> rank_moves(std::span<const Look> looks, std::int64_t spike) {
+std::vector<Move> rank_moves(std::span<const UpdateStatistics> statistics, std::int64_t spike) {
   std::vector<Move> moves;
   const auto comes_first = [](const Move& a, const Move& b) {
     return std::tuple(a.step, -a.reach, a.tensor) < std::tuple(b.step, -b.reach, b.tensor);
   };
-  const std::size_t tensors = looks.empty() ? 0 : looks.back().tensors.size();
+  const std::size_t tensors = statistics.empty() ? 0 : statistics.back().tensors.size();
   for (std::size_t t = 0; t < tensors; ++t) {
     std::optional<Move> first;
     for (const Measure& measure : kMeasures) {
-      const std::optional<Usual> before = usual(looks, spike, t, measure);
+      const std::optional<Usual> before = usual(statistics, spike, t, measure);
       if (!before) continue;
-      for (const Look& look : looks) {
-        if (look.step < spike - kStepsBefore || look.step > spike || look.tensors.size() <= t) continue;
-        const double value = look.tensors[t].*measure.value;
+      for (const UpdateStatistics& s : statistics) {
+        if (s.step < spike - kStepsBefore || s.step > spike || s.tensors.size() <= t) continue;
+        const double value = s.tensors[t].*measure.value;
         const bool is_usual =
             value <= before->mean + kSpikeDeviations * before->deviation || value <= kMoved * before->mean;
         if (is_usual) continue;
-        const double reach = double{look.tensors[t].update_norm} * look.tensors[t].gradient_norm;
-        const Move move{t, look.step, measure.name, value, before->mean, reach};
+        const double reach = double{s.tensors[t].update_norm} * s.tensors[t].gradient_norm;
+        const Move move{t, s.step, measure.name, value, before->mean, reach};
         if (!first || move.step < first->step) first = move;
         break;
       }

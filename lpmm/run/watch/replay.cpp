@@ -101,10 +101,11 @@ ReplayedStep Replay::State::make(std::int64_t step, Prefetcher& batches) {
     const StepResult done = train_step(*program, *memory, *buffers, batches, options);
     const bool applied = done.report.applied;
     if (applied) made.meter = done.meter;
-    made.look = look_at(*memory, step, applied ? done.meter.loss() : std::nan(""), done.report.failed_tensor);
-    add_bias(made.look, memory->take_stats());
+    made.statistics =
+        measure_update(*memory, step, applied ? done.meter.loss() : std::nan(""), done.report.failed_tensor);
+    add_bias(made.statistics, memory->take_stats());
   } catch (const RunError& e) {
-    made.look = look_at(*memory, step, std::nan(""), e.what());
+    made.statistics = measure_update(*memory, step, std::nan(""), e.what());
   }
   return made;
 }
@@ -128,18 +129,18 @@ std::vector<ReplayedStep> Replay::go(const ReplayPlan& plan, const ProgressCall&
   std::vector<ReplayedStep> steps;
   std::optional<ElementWatch> elements;
   for (std::int64_t step = plan.from + 1; step <= plan.to; ++step) {
-    const bool looks = step >= plan.first_looked_at && step <= plan.last_looked_at;
-    if (looks && !elements) elements.emplace(*s.memory);
+    const bool is_measured = step >= plan.first_measured && step <= plan.last_measured;
+    if (is_measured && !elements) elements.emplace(*s.memory);
     InterruptGuard::check();
     const bool without = step >= plan.first_left_out && step <= plan.last_left_out;
     // Up to the steps in question they are those of the run.
-    s.memory->let_peaks_rise(looks || is_watched(c, step));
+    s.memory->let_peaks_rise(is_measured || is_watched(c, step));
     s.memory->leave_out(without ? plan.left_out : std::vector<int>());
     steps.push_back(s.make(step, batches));
-    if (looks) elements->look_at(step);
+    if (is_measured) elements->measure(step);
     if (progress) progress(step - plan.from, plan.to - plan.from);
     // An update that could not be stored ended the run.
-    if (!steps.back().look.failed.empty() && !steps.back().look.tensors.empty()) break;
+    if (!steps.back().statistics.failed.empty() && !steps.back().statistics.tensors.empty()) break;
   }
   if (elements) s.elements = elements->moves();
   return steps;
@@ -153,14 +154,14 @@ const Meter& Replay::window() const {
   return state_->window;
 }
 int check_losses(std::span<const ReplayedStep> steps, Meter window, std::span<const Json> log,
-                 std::span<const Look> kept) {
+                 std::span<const UpdateStatistics> kept) {
   if (steps.empty()) return 0;
-  const std::int64_t first = steps.front().look.step, last = steps.back().look.step;
+  const std::int64_t first = steps.front().statistics.step, last = steps.back().statistics.step;
   int compared = 0;
-  for (const Look& look : kept) {
-    if (look.step < first || look.step > last) continue;
-    const Look& again = steps[static_cast<std::size_t>(look.step - first)].look;
-    if (!is_same(look.loss, again.loss)) refuse_loss(look.step, fmt::format("{}", look.loss), again.loss);
+  for (const UpdateStatistics& s : kept) {
+    if (s.step < first || s.step > last) continue;
+    const UpdateStatistics& again = steps[static_cast<std::size_t>(s.step - first)].statistics;
+    if (!is_same(s.loss, again.loss)) refuse_loss(s.step, fmt::format("{}", s.loss), again.loss);
     ++compared;
   }
   std::int64_t next = first;

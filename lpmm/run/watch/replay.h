@@ -14,7 +14,7 @@
 #include "lpmm/run/run_progress.h"
 #include "lpmm/run/setup.h"
 #include "lpmm/run/watch/elements.h"
-#include "lpmm/run/watch/look.h"
+#include "lpmm/run/watch/statistics.h"
 
 namespace lpmm {
 
@@ -23,12 +23,12 @@ struct ReplayPlan {
   // Tensors whose updates are left out in these steps: gradients of them are dropped, their states stay.
   std::vector<int> left_out = {};
   std::int64_t first_left_out = 0, last_left_out = 0;
-  // The steps in which elements are looked at, where the run keeps peaks of them; 0: none.
-  std::int64_t first_looked_at = 0, last_looked_at = 0;
+  // The steps in which elements are measured, where the run keeps peaks of them; 0: none.
+  std::int64_t first_measured = 0, last_measured = 0;
 };
 
 struct ReplayedStep {
-  Look look;  // with everything that can be counted
+  UpdateStatistics statistics;  // with everything that can be counted
   Meter meter;
 };
 
@@ -42,7 +42,7 @@ class Replay {
   std::vector<ReplayedStep> go(const ReplayPlan& plan, const ProgressCall& progress);
   // The losses since the run's last record of them when the checkpoint was saved, of the last go().
   const Meter& window() const;
-  // For each tensor, the elements that moved in those steps of the last go() that looked at them.
+  // For each tensor, the elements that moved in those steps of the last go() that measured them.
   const std::vector<std::vector<ElementMove>>& elements() const;
 
  private:
@@ -53,6 +53,6 @@ class Replay {
 // Compares with what the run wrote: the losses of its records of type step, and those it kept of every step.
 // `window` is Replay's. Returns how many there were; throws RunError where one differs in any bit.
 int check_losses(std::span<const ReplayedStep> steps, Meter window, std::span<const Json> log,
-                 std::span<const Look> kept);
+                 std::span<const UpdateStatistics> kept);
 
 }  // namespace lpmm

@@ -97,31 +97,32 @@ LossRange range_of(std::span<const double> losses) {
   return {sum / count, std::sqrt(squares / count)};
 }
 
-std::optional<Spike> find_spike(const Look& look, std::span<const std::string> names, WatchState& state) {
+std::optional<Spike> find_spike(const UpdateStatistics& now, std::span<const std::string> names,
+                                WatchState& state) {
   const LossRange range = range_of(state.losses);
-  Spike spike{.step = look.step, .loss = look.loss, .mean = range.mean, .deviation = range.deviation};
+  Spike spike{.step = now.step, .loss = now.loss, .mean = range.mean, .deviation = range.deviation};
   std::vector<SpikeKind> kinds;
   double rms = 0;
   std::size_t most = 0;
-  for (std::size_t i = 0; i < look.tensors.size(); ++i) {
-    if (look.tensors[i].rms > rms) rms = look.tensors[i].rms, most = i;
+  for (std::size_t i = 0; i < now.tensors.size(); ++i) {
+    if (now.tensors[i].rms > rms) rms = now.tensors[i].rms, most = i;
   }
-  if (!look.failed.empty()) kinds.push_back(SpikeKind::kFailed);
-  if (look.failed.empty() && !range.holds(look.loss)) kinds.push_back(SpikeKind::kLoss);
+  if (!now.failed.empty()) kinds.push_back(SpikeKind::kFailed);
+  if (now.failed.empty() && !range.holds(now.loss)) kinds.push_back(SpikeKind::kLoss);
   // Variances of the first steps know too little.
   if (rms >= kSpikeRms && state.losses.size() >= kFewestLosses) kinds.push_back(SpikeKind::kRms);
-  if (std::isfinite(look.loss)) state.losses.push_back(look.loss);
+  if (std::isfinite(now.loss)) state.losses.push_back(now.loss);
   if (state.losses.size() > kWatchedLosses) state.losses.erase(state.losses.begin());
   std::optional<Spike> found;
   for (const SpikeKind kind : kinds) {
     std::int64_t& last = state.last[static_cast<std::size_t>(kind)];
-    const bool is_new = last == 0 || look.step > last + kSameSpike;
-    last = look.step;
+    const bool is_new = last == 0 || now.step > last + kSameSpike;
+    last = now.step;
     if (!is_new || found) continue;
     found = spike;
     found->kind = kind;
-    if (kind == SpikeKind::kFailed) found->tensor = look.failed;
-    if (kind == SpikeKind::kLoss) found->size = (look.loss - range.mean) / range.deviation;
+    if (kind == SpikeKind::kFailed) found->tensor = now.failed;
+    if (kind == SpikeKind::kLoss) found->size = (now.loss - range.mean) / range.deviation;
     if (kind == SpikeKind::kRms) found->tensor = names[most], found->size = rms;
   }
   return found;
@@ -137,8 +138,8 @@ SpikeFile read_spike(const std::string& path) {
     if (records.empty()) throw RunError("it is empty");
     SpikeFile file = parse_spike(records[0]);
     for (std::size_t i = 1; i < records.size(); ++i) {
-      file.looks.push_back(parse_look(records[i], file.tensors.size()));
-      if (i > 1 && file.looks[i - 1].step <= file.looks[i - 2].step) {
+      file.statistics.push_back(parse_statistics(records[i], file.tensors.size()));
+      if (i > 1 && file.statistics[i - 1].step <= file.statistics[i - 2].step) {
         throw RunError("its steps are not in order");
       }
     }
@@ -156,7 +157,7 @@ std::vector<SpikeFile> kept_spikes(const std::string& run, bool skips_damaged) {
     if (!name.starts_with("spike_") || !name.ends_with(".jsonl")) continue;
     try {
       spikes.push_back(read_spike(item.path().string()));
-      spikes.back().looks.clear();
+      spikes.back().statistics.clear();
     } catch (const RunError&) {
       if (!skips_damaged) throw;
     }
@@ -176,15 +177,16 @@ std::string unseen_note(const RunConfig& config, std::span<const TensorInfo> ten
   const std::int64_t unseen = count_unseen(config.policy, config.optimizer, tensors);
   if (unseen == 0) return "";
   return fmt::format(
-      "{} of {} tensors are not looked at, as their gradients are applied at once "
+      "{} of {} tensors are not measured, as their gradients are applied at once "
       "(memory.accumulator = \"none\")",
       unseen, tensors.size());
 }
 
 std::int64_t watch_bytes(const RunConfig& config, std::int64_t tensors) {
   if (config.watch.every_steps == 0) return 0;
-  const std::int64_t look = std::int64_t{sizeof(Look)} + tensors * std::int64_t{sizeof(TensorLook)};
-  return static_cast<std::int64_t>(kKeptSteps) * look;
+  const std::int64_t of_step =
+      std::int64_t{sizeof(UpdateStatistics)} + tensors * std::int64_t{sizeof(UpdateStatistics::Tensor)};
+  return static_cast<std::int64_t>(kKeptSteps) * of_step;
 }
 
 Watch::Watch(const RunConfig& config, const ModelMemory& memory, const std::string& run, WatchState& state,
@@ -201,7 +203,7 @@ Watch::Watch(const RunConfig& config, const ModelMemory& memory, const std::stri
 void Watch::load(std::int64_t step) {
   const std::string path = before_path(run_, step);
   const auto forget = [&](const std::string& why) {
-    looks_.clear();
+    statistics_.clear();
     missing_ = fmt::format(
         "the watch knows no steps before step {}, and what is kept of a spike soon after will say less: {}",
         step + 1, why);
@@ -214,11 +216,13 @@ void Watch::load(std::int64_t step) {
   }
   try {
     for (const Json& record : records) {
-      Look look = parse_look(record, names_.size());
-      if (!looks_.empty() && look.step <= looks_.back().step) throw RunError("its steps are not in order");
-      looks_.push_back(std::move(look));
+      UpdateStatistics s = parse_statistics(record, names_.size());
+      if (!statistics_.empty() && s.step <= statistics_.back().step) {
+        throw RunError("its steps are not in order");
+      }
+      statistics_.push_back(std::move(s));
     }
-    if (looks_.empty() || looks_.back().step != step || looks_.size() > kKeptSteps) {
+    if (statistics_.empty() || statistics_.back().step != step || statistics_.size() > kKeptSteps) {
       throw RunError(fmt::format("it does not hold the last steps up to {}", step));
     }
   } catch (const std::exception& e) {
@@ -229,7 +233,7 @@ void Watch::load(std::int64_t step) {
 std::string Watch::save(std::int64_t step) const {
   if (!keeps_steps()) return "";
   std::string text;
-  for (const Look& look : looks_) text += look_record(look).dump() + '\n';
+  for (const UpdateStatistics& s : statistics_) text += statistics_record(s).dump() + '\n';
   try {
     make_folder(run_ + "/watch");
     write_text(before_path(run_, step), text);
@@ -252,13 +256,15 @@ void Watch::drop_old() const {
 
 Watch::Said Watch::add(std::int64_t step, double loss, const std::string& failed) {
   Said said;
-  if (config_.watch.every_steps == 0 || (!looks_.empty() && looks_.back().step >= step)) return said;
-  looks_.push_back(look_at(memory_, step, loss, failed));
-  if (looks_.size() > kKeptSteps) looks_.pop_front();
-  const Look& look = looks_.back();
+  if (config_.watch.every_steps == 0 || (!statistics_.empty() && statistics_.back().step >= step)) {
+    return said;
+  }
+  statistics_.push_back(measure_update(memory_, step, loss, failed));
+  if (statistics_.size() > kKeptSteps) statistics_.pop_front();
+  const UpdateStatistics& now = statistics_.back();
   const std::int64_t every = config_.watch.log_every_steps;
-  if (every > 0 && step % every == 0 && !look.tensors.empty()) said.records.push_back(look_record(look));
-  const std::optional<Spike> spike = find_spike(look, names_, state_);
+  if (every > 0 && step % every == 0 && !now.tensors.empty()) said.records.push_back(statistics_record(now));
+  const std::optional<Spike> spike = find_spike(now, names_, state_);
   if (!spike) return said;
   said.records.push_back(spike_record(*spike));
   keep(*spike);
@@ -288,7 +294,7 @@ void Watch::keep(Spike spike) {
   head["checkpoint"] = spike.checkpoint;
   head["tensors"] = names_;
   std::string text = head.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
-  for (const Look& look : looks_) text += look_record(look).dump() + '\n';
+  for (const UpdateStatistics& s : statistics_) text += statistics_record(s).dump() + '\n';
   make_folder(run_ + "/watch");
   write_text(spike_path(run_, spike.step), text);
   kept_.push_back(std::move(spike));

@@ -1,8 +1,8 @@
-// The watch of a run. It looks at every update, keeps what it saw of the last steps, and where a spike comes,
-// writes that to RUN/watch/spike_NNNNNNNN.jsonl: a record of type spike, then one of type watch a step. With
-// every checkpoint it saves what it keeps, as RUN/watch/before_NNNNNNNN.jsonl, for a run that goes on. A
-// spike is what Wortsman et al. 2023 (arXiv 2304.13013) call one: a loss above the mean of the last 128 by
-// more than 3.2 deviations, or a tensor whose gradient is 2.3 times what its variance expects; and a step
+// The watch of a run. It measures every update, keeps the statistics of the last steps, and where a spike
+// comes, writes them to RUN/watch/spike_NNNNNNNN.jsonl: a record of type spike, then one of type watch a
+// step. With every checkpoint it saves what it keeps, as RUN/watch/before_NNNNNNNN.jsonl, for a run that goes
+// on. A spike is what Wortsman et al. 2023 (arXiv 2304.13013) call one: a loss above the mean of the last 128
+// by more than 3.2 deviations, or a tensor whose gradient is 2.3 times what its variance expects; and a step
 // that failed.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 #include "lpmm/run/config.h"
 #include "lpmm/run/run_progress.h"
-#include "lpmm/run/watch/look.h"
+#include "lpmm/run/watch/statistics.h"
 
 namespace lpmm {
 
@@ -55,23 +55,24 @@ std::pair<int, double> weight_of(const Spike& spike);
 std::int64_t checkpoint_before(const std::string& run, std::int64_t step);
 
 // Returns the spike of this step, if there is one, given those before it; `state` takes the step in.
-std::optional<Spike> find_spike(const Look& look, std::span<const std::string> names, WatchState& state);
+std::optional<Spike> find_spike(const UpdateStatistics& now, std::span<const std::string> names,
+                                WatchState& state);
 
 // A spike's file.
 struct SpikeFile {
   Spike spike;
-  std::vector<std::string> tensors;  // names
-  std::vector<Look> looks;           // by step, up to the spike's
+  std::vector<std::string> tensors;          // names
+  std::vector<UpdateStatistics> statistics;  // by step, up to the spike's
 };
 // Throws RunError naming the file.
 SpikeFile read_spike(const std::string& path);
-// The spikes kept below RUN/watch, by step; their looks are left out.
+// The spikes kept below RUN/watch, by step; their statistics are left out.
 std::vector<SpikeFile> kept_spikes(const std::string& run, bool skips_damaged = false);
 std::string spike_path(const std::string& run, std::int64_t step);
 
-// Returns true if a run of this configuration looks at the updates of a step.
+// Returns true if a run of this configuration measures the updates of a step.
 bool is_watched(const RunConfig& config, std::int64_t step);
-// A note on the tensors that a watch tells nothing of, and why; empty: it looks at all of them.
+// A note on the tensors that a watch tells nothing of, and why; empty: it measures all of them.
 std::string unseen_note(const RunConfig& config, std::span<const TensorInfo> tensors);
 // The bytes of what a watch keeps of its last steps.
 std::int64_t watch_bytes(const RunConfig& config, std::int64_t tensors);
@@ -109,7 +110,7 @@ class Watch {
   WatchState& state_;
   std::vector<std::string> names_;
   std::string missing_, unseen_;
-  std::deque<Look> looks_;
+  std::deque<UpdateStatistics> statistics_;
   std::vector<Spike> kept_;
 };
 

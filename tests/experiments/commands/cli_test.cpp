@@ -501,12 +501,12 @@ TEST_F(Answers, BenchUpdateRefusesMoreThanThereIs) {
 }
 
 // Before anything is measured, or memory for it looked for.
-TEST_F(Answers, BenchUpdateRefusesLooksAtWhatCannotBeLookedAt) {
+TEST_F(Answers, BenchUpdateRefusesToWatchWhatCannotBeMeasured) {
   for (const char* rule : {"muon", "adam_mini", "adamw_factored"}) {
     const Outcome outcome =
         run_lpmm({"bench", "update", "--optimizer", rule, "--elements", "1099511627776", "--watch"});
     EXPECT_EQ(outcome.code, 2) << rule;
-    EXPECT_NE(outcome.err.find("the watch cannot look"), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("the watch cannot measure"), std::string::npos) << outcome.err;
   }
 }
 

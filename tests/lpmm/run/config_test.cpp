@@ -659,7 +659,7 @@ TEST(Config, NamesTheRuleWhereAPolicyIsNotForIt) {
       "train.steps = 1\ntrain.batch = 4\ntrain.microbatches = 4\n[memory]\naccumulator = 'none'\n",
       {"the gradients of 4 microbatches must be added up first. Either set train.microbatches = 1, or"});
   expect_refusal(run + "accumulator = 'none'\n[watch]\nevery = true\n",
-                 {"watch.every = true looks at every update before it is made, but with memory.accumulator = "
+                 {"watch.every = true measures every update before it is made, but with memory.accumulator = "
                   "\"none\" gradients are applied at once; set watch.every = false, or"});
   expect_refusal(run + sgdm + "nesterov = true\ndampening = 0.1\n",
                  {"optimizer.nesterov is on", "(optimizer.rule is sgd)"});

@@ -84,8 +84,8 @@ std::vector<std::string> names_below(const std::string& folder) {
 
 // ---- what a spike is -------------------------------------------------------------------------------------
 
-Look quiet(std::int64_t step, double loss, float rms = 1) {
-  TensorLook tensor;
+UpdateStatistics quiet(std::int64_t step, double loss, float rms = 1) {
+  UpdateStatistics::Tensor tensor;
   tensor.rms = rms;
   return {step, loss, "", {tensor}};
 }
@@ -138,7 +138,7 @@ TEST(Spike, IsATensorOfFarTooLargeGradientsAndAFailedStep) {
   ASSERT_TRUE(rms);
   EXPECT_EQ(rms->kind, SpikeKind::kRms);
   EXPECT_EQ(rms->tensor, "w");
-  Look failed{202, std::nan(""), "the loss", {}};
+  UpdateStatistics failed{202, std::nan(""), "the loss", {}};
   const auto spike = find_spike(failed, names, state);
   ASSERT_TRUE(spike);
   EXPECT_EQ(spike->kind, SpikeKind::kFailed);
@@ -150,23 +150,23 @@ TEST(Spike, IsATensorOfFarTooLargeGradientsAndAFailedStep) {
 // ---- whom it blames --------------------------------------------------------------------------------------
 
 TEST(Ranking, TheEarliestMoveComesFirstThenTheFurthest) {
-  std::vector<Look> looks;
+  std::vector<UpdateStatistics> statistics;
   for (std::int64_t step = 1; step <= 100; ++step) {
-    Look look{step, 2, "", std::vector<TensorLook>(4)};
+    UpdateStatistics s{step, 2, "", std::vector<UpdateStatistics::Tensor>(4)};
     for (std::size_t t = 0; t < 4; ++t) {
       const float noise =
           1 + 0.05F * (static_cast<float>((step * 7 + static_cast<std::int64_t>(t) * 3) % 5) - 2);
-      look.tensors[t].update = 1e-3F * noise;
-      look.tensors[t].rms = look.tensors[t].gradient_norm = noise;
+      s.tensors[t].update = 1e-3F * noise;
+      s.tensors[t].rms = s.tensors[t].gradient_norm = noise;
     }
-    if (step >= 96) look.tensors[2].gradient_norm = 3;
-    if (step >= 97) look.tensors[0].update = 4e-3F, look.tensors[0].update_norm = 2;
-    if (step >= 97) look.tensors[1].rms = 2;
-    if (step == 50) look.tensors[3].update = 1;   // long before
-    if (step == 100) look.tensors[3].rms = 1.3F;  // not far enough
-    looks.push_back(look);
+    if (step >= 96) s.tensors[2].gradient_norm = 3;
+    if (step >= 97) s.tensors[0].update = 4e-3F, s.tensors[0].update_norm = 2;
+    if (step >= 97) s.tensors[1].rms = 2;
+    if (step == 50) s.tensors[3].update = 1;   // long before
+    if (step == 100) s.tensors[3].rms = 1.3F;  // not far enough
+    statistics.push_back(s);
   }
-  const std::vector<Move> moves = rank_moves(looks, 100);
+  const std::vector<Move> moves = rank_moves(statistics, 100);
   ASSERT_EQ(moves.size(), 3U);
   EXPECT_EQ(moves[0].tensor, 2U);
   EXPECT_EQ(moves[0].step, 96);
@@ -176,7 +176,7 @@ TEST(Ranking, TheEarliestMoveComesFirstThenTheFurthest) {
   EXPECT_EQ(moves[1].tensor, 0U);
   EXPECT_EQ(moves[1].step, 97);
   EXPECT_EQ(moves[2].tensor, 1U);
-  EXPECT_TRUE(rank_moves(std::span(looks).subspan(90), 100).empty());  // nothing to compare with
+  EXPECT_TRUE(rank_moves(std::span(statistics).subspan(90), 100).empty());  // nothing to compare with
 }
 
 // ---- runs ------------------------------------------------------------------------------------------------
@@ -200,13 +200,13 @@ TEST(WatchedRun, LogsTensorsAndKeepsASpikeWithItsCheckpoint) {
   const Scratch scratch;
   const std::string out = scratch / "run";
   run(out, watched_config(), bad_model());
-  int looks = 0, spikes = 0;
+  int records = 0, spikes = 0;
   for (const Json& record : read_log(out + "/log.jsonl")) {
     if (record["type"] == "watch") {
-      ++looks;
-      const Look look = parse_look(record, 2);
-      EXPECT_EQ(look.step % 25, 0);
-      for (const TensorLook& t : look.tensors) {
+      ++records;
+      const UpdateStatistics s = parse_statistics(record, 2);
+      EXPECT_EQ(s.step % 25, 0);
+      for (const UpdateStatistics::Tensor& t : s.tensors) {
         EXPECT_GT(t.update, 0);
         EXPECT_GT(t.gradient_norm, 0);
         EXPECT_GT(t.largest_update, 0);
@@ -218,11 +218,11 @@ TEST(WatchedRun, LogsTensorsAndKeepsASpikeWithItsCheckpoint) {
     EXPECT_EQ(record["kind"], "loss");
     EXPECT_EQ(record["step"], kBadStep + 1);
   }
-  EXPECT_EQ(looks, 4);
+  EXPECT_EQ(records, 4);
   EXPECT_EQ(spikes, 1);
   const SpikeFile file = read_spike(spike_path(out, kBadStep + 1));
   EXPECT_EQ(file.tensors, (std::vector<std::string>{"head.weight", "head.bias"}));
-  EXPECT_EQ(file.looks.size(), static_cast<std::size_t>(kBadStep + 1));
+  EXPECT_EQ(file.statistics.size(), static_cast<std::size_t>(kBadStep + 1));
   EXPECT_EQ(file.spike.checkpoint, 40);  // 60 is but a step before
   EXPECT_GT(file.spike.size, 3.2);
   // The two checkpoints that are kept, and the one that the spike needs.
@@ -241,9 +241,9 @@ TEST(WatchedRun, KeepsTheLast256StepsAndTheWorstSpikes) {
   for (const std::string& name : names_below(scratch / "run" + "/watch")) files += name.starts_with("spike_");
   EXPECT_EQ(files, 2);
   const SpikeFile file = read_spike(spike_path(scratch / "run", 301));
-  EXPECT_EQ(file.looks.size(), kKeptSteps);
-  EXPECT_EQ(file.looks.front().step, 301 - 255);
-  EXPECT_EQ(file.looks.back().step, 301);
+  EXPECT_EQ(file.statistics.size(), kKeptSteps);
+  EXPECT_EQ(file.statistics.front().step, 301 - 255);
+  EXPECT_EQ(file.statistics.back().step, 301);
   EXPECT_EQ(kept_spikes(scratch / "run").size(), 2U);
 }
 
@@ -254,9 +254,9 @@ TEST(WatchedRun, AFailedStepIsASpike) {
   const SpikeFile file = read_spike(spike_path(scratch / "run", 10));
   EXPECT_EQ(file.spike.kind, SpikeKind::kFailed);
   EXPECT_EQ(file.spike.tensor, "head.weight");
-  EXPECT_EQ(file.looks.back().failed, "head.weight");
-  EXPECT_TRUE(std::isnan(file.looks.back().loss));
-  EXPECT_TRUE(file.looks.back().tensors.empty());
+  EXPECT_EQ(file.statistics.back().failed, "head.weight");
+  EXPECT_TRUE(std::isnan(file.statistics.back().loss));
+  EXPECT_TRUE(file.statistics.back().tensors.empty());
 }
 
 TEST(WatchedRun, AStepThatEndsTheRunIsASpike) {
@@ -285,13 +285,15 @@ TEST(WatchedRun, FindsTheSameSpikeAfterAStop) {
   };
   EXPECT_EQ(spikes_of(scratch / "parts"), spikes_of(scratch / "whole"));
   EXPECT_NE(spikes_of(scratch / "parts").find("spike"), std::string::npos);
-  // The looks that are kept of it are the same, too.
-  const auto looks_of = [&](const std::string& out) {
+  // The statistics that are kept of it are the same, too.
+  const auto statistics_of = [&](const std::string& out) {
     std::string text;
-    for (const Look& look : read_spike(spike_path(out, kBadStep + 1)).looks) text += look_record(look).dump();
+    for (const UpdateStatistics& s : read_spike(spike_path(out, kBadStep + 1)).statistics) {
+      text += statistics_record(s).dump();
+    }
     return text;
   };
-  EXPECT_TRUE(looks_of(scratch / "parts") == looks_of(scratch / "whole"));
+  EXPECT_TRUE(statistics_of(scratch / "parts") == statistics_of(scratch / "whole"));
   // There is a file for each checkpoint that stays, and for no others.
   EXPECT_EQ(names_below(scratch / "whole/watch").size(), names_below(scratch / "parts/watch").size());
   std::set<std::string> kept, needed;
@@ -342,7 +344,7 @@ TEST(WatchedRun, SaysOfHowManyTensorsItKnowsNothing) {
     Watch watch(config, memory, scratch.path(), state, 0);
     const std::string warning = watch.add(200, 5, "").warning;
     EXPECT_NE(warning.find("deviations above"), std::string::npos) << warning;
-    EXPECT_EQ(warning.find("1 of 2 tensors are not looked at") != std::string::npos, at_once) << warning;
+    EXPECT_EQ(warning.find("1 of 2 tensors are not measured") != std::string::npos, at_once) << warning;
   }
 }
 
@@ -350,7 +352,7 @@ TEST(WatchedRun, IsCountedInThePlan) {
   const RunConfig config = watched_config();
   const TinyModel model;
   const std::int64_t bytes = make_plan(open_data(config), model).watch_bytes;
-  EXPECT_GE(bytes, static_cast<std::int64_t>(256 * 2 * sizeof(TensorLook)));
+  EXPECT_GE(bytes, static_cast<std::int64_t>(256 * 2 * sizeof(UpdateStatistics::Tensor)));
   const std::int64_t peak = make_plan(open_data(config), model).peak_bytes;
   const RunConfig off = watched_config({"watch.every_steps=0"});
   EXPECT_EQ(make_plan(open_data(off), model).watch_bytes, 0);
@@ -369,7 +371,7 @@ TEST(WatchedRun, PeaksAreCountedInThePlan) {
   EXPECT_EQ(plan_json(without)["model_memory_bytes"]["peaks"], 0);
 }
 
-TEST(WatchedRun, RefusesPeaksOfWhatItCannotLookAt) {
+TEST(WatchedRun, RefusesPeaksOfWhatItCannotMeasure) {
   for (const auto& [settings, says] : std::initializer_list<std::pair<std::vector<std::string>, const char*>>{
            {{"watch.every_steps=0"}, "1, 2, 4, 8 or 16"},
            {{"watch.every_steps=3"}, "1, 2, 4, 8 or 16"},
@@ -500,7 +502,7 @@ TEST(Replay, NamesTheElementsThatPlainArithmeticNames) {
   const RunConfig config = watched_config(settings);
   run(out, config, model);
   Replayed r(out, config, model);
-  (void)r.replay.go({.from = 40, .to = 61, .first_looked_at = 53, .last_looked_at = 61}, {});
+  (void)r.replay.go({.from = 40, .to = 61, .first_measured = 53, .last_measured = 61}, {});
   const std::vector<std::vector<ElementMove>>& named = r.replay.elements();
   ASSERT_EQ(named.size(), 2U);
 
@@ -534,7 +536,7 @@ TEST(Replay, NamesTheElementsThatPlainArithmeticNames) {
                     .report.applied);
     for (std::size_t t = 0; t < 2; ++t) {
       if (step % 2 == 0 || step >= 53)
-        raise_plainly(plain[t], x[t], step);  // the run looked at every other one
+        raise_plainly(plain[t], x[t], step);  // the run measured every other one
       std::vector<float> parameters(x[t][Role::kParameter].size());
       memory.read(static_cast<int>(t), 0, parameters);
       if (step >= 53) after[t][step] = {plain[t], large_ones(x[t][Role::kParameter], parameters)};
@@ -565,21 +567,21 @@ TEST(Replay, IsTheRunToTheBitAndTheSpikeVanishesWithoutTheRightTensor) {
   const auto steps = r.replay.go({.from = 40, .to = 77}, {});
   ASSERT_EQ(steps.size(), 37U);
   // 21 of the kept ones, and the records of steps 42, 49, ..., 77.
-  EXPECT_EQ(check_losses(steps, r.replay.window(), r.log, file.looks), 21 + 6);
-  // The looks are the same as then, but for measures that are taken only now.
+  EXPECT_EQ(check_losses(steps, r.replay.window(), r.log, file.statistics), 21 + 6);
+  // The statistics are the same as then, but for measures that are taken only now.
   for (const ReplayedStep& s : steps) {
-    if (s.look.step > kBadStep + 1) continue;
-    Look before = file.looks[static_cast<std::size_t>(s.look.step - 1)];
-    Look now = parse_look(look_record(s.look), 2);
-    for (TensorLook& t : now.tensors) {
+    if (s.statistics.step > kBadStep + 1) continue;
+    UpdateStatistics before = file.statistics[static_cast<std::size_t>(s.statistics.step - 1)];
+    UpdateStatistics now = parse_statistics(statistics_record(s.statistics), 2);
+    for (UpdateStatistics::Tensor& t : now.tensors) {
       EXPECT_TRUE(std::isfinite(t.momentum_bias));
       t.momentum_bias = t.variance_bias = std::nanf("");
     }
-    EXPECT_EQ(look_record(now).dump(), look_record(before).dump());
+    EXPECT_EQ(statistics_record(now).dump(), statistics_record(before).dump());
   }
-  std::vector<Look> looks(file.looks.begin(), file.looks.begin() + 40);
-  for (const ReplayedStep& s : steps) looks.push_back(s.look);
-  const std::vector<Move> moves = rank_moves(looks, kBadStep + 1);
+  std::vector<UpdateStatistics> statistics(file.statistics.begin(), file.statistics.begin() + 40);
+  for (const ReplayedStep& s : steps) statistics.push_back(s.statistics);
+  const std::vector<Move> moves = rank_moves(statistics, kBadStep + 1);
   ASSERT_FALSE(moves.empty());
   EXPECT_EQ(moves[0].tensor, 1U);
   EXPECT_EQ(moves[0].step, kBadStep);
@@ -592,14 +594,15 @@ TEST(Replay, IsTheRunToTheBitAndTheSpikeVanishesWithoutTheRightTensor) {
                                  .first_left_out = kBadStep,
                                  .last_left_out = kBadStep + 1},
                                              {})) {
-      if (s.look.step > kBadStep) most = std::max(most, s.look.loss);
+      if (s.statistics.step > kBadStep) most = std::max(most, s.statistics.loss);
     }
     return most;
   };
   EXPECT_TRUE(range.holds(worst(1))) << worst(1);
   EXPECT_FALSE(range.holds(worst(0))) << worst(0);
   // A second time it is the run again.
-  EXPECT_EQ(check_losses(r.replay.go({.from = 40, .to = 77}, {}), r.replay.window(), r.log, file.looks), 27);
+  EXPECT_EQ(check_losses(r.replay.go({.from = 40, .to = 77}, {}), r.replay.window(), r.log, file.statistics),
+            27);
 }
 
 TEST(Replay, BeginsAtTheInitialValuesToo) {
@@ -609,7 +612,8 @@ TEST(Replay, BeginsAtTheInitialValuesToo) {
   const TinyModel model = bad_model();
   Replayed r(out, watched_config(), model);
   const auto steps = r.replay.go({.from = 0, .to = 70}, {});
-  EXPECT_EQ(check_losses(steps, r.replay.window(), r.log, read_spike(spike_path(out, 61)).looks), 61 + 10);
+  EXPECT_EQ(check_losses(steps, r.replay.window(), r.log, read_spike(spike_path(out, 61)).statistics),
+            61 + 10);
 }
 
 TEST(Replay, NoticesASingleBit) {
@@ -619,7 +623,7 @@ TEST(Replay, NoticesASingleBit) {
   run(out, watched_config(), model);
   Replayed r(out, watched_config(), model);
   const auto steps = r.replay.go({.from = 40, .to = 61}, {});
-  std::vector<Look> kept = read_spike(spike_path(out, 61)).looks;
+  std::vector<UpdateStatistics> kept = read_spike(spike_path(out, 61)).statistics;
   kept[50].loss = std::nextafter(kept[50].loss, 100);
   try {
     check_losses(steps, r.replay.window(), r.log, kept);
@@ -678,7 +682,7 @@ TEST(SpikeFiles, OthersAreRefusedByName) {
     }
   }
   write_text(path, good);
-  EXPECT_EQ(read_spike(path).looks.size(), 61U);
+  EXPECT_EQ(read_spike(path).statistics.size(), 61U);
 }
 
 }  // namespace

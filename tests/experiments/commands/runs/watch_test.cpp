@@ -93,7 +93,7 @@ TEST_F(WatchProgram, NamesElementsWhereTheRunKeptTheirPeaks) {
   EXPECT_NE(told.out.find(".weight["), std::string::npos) << told.out;
 }
 
-// A variance of rows moves in the update itself, which is looked at all the same.
+// A variance of rows moves in the update itself, which is measured all the same.
 TEST_F(WatchProgram, NamesTensorsWhoseVariancesAreOfRows) {
   train_to_a_spike("run", {"--set", "optimizer.rule=adam_mini"});
   const auto answer = run_lpmm({"watch", path("run"), "--step", "60", "--json", "--quiet"}).json();
@@ -102,12 +102,12 @@ TEST_F(WatchProgram, NamesTensorsWhoseVariancesAreOfRows) {
   EXPECT_EQ(answer["trials"].size(), 1U);
 }
 
-TEST_F(WatchProgram, SaysThatItLooksAtNoUpdateMadeAtOnce) {
+TEST_F(WatchProgram, SaysThatItMeasuresNoUpdateMadeAtOnce) {
   train("run", {"--set", "memory.accumulator=none", "--set", "train.microbatches=1"});
   const std::vector<std::string> watch = {"watch", path("run"), "--step", "4", "--from-start", "--quiet"};
   const Outcome told = run_lpmm(watch);
   EXPECT_EQ(told.code, 0) << told.err;
-  EXPECT_NE(told.out.find("4 of 4 tensors are not looked at, as their gradients are applied at once"),
+  EXPECT_NE(told.out.find("4 of 4 tensors are not measured, as their gradients are applied at once"),
             std::string::npos)
       << told.out;
 }
