@@ -31,27 +31,25 @@ RunLog::~RunLog() {
   if (bytes_ == 0) ::unlink(path_.c_str());  // still locked: nobody else writes it
 }
 
-void RunLog::cut(std::uint64_t bytes, std::optional<std::uint32_t> crc32) {
-  if (bytes_ < bytes) {
-    throw RunError(fmt::format(
-        "{}: {} bytes, the checkpoint was saved at {}; the log was changed since: put it back as it was",
-        file_.path(), bytes_, bytes));
-  }
+void RunLog::cut(std::uint64_t bytes, std::optional<std::uint32_t> crc32, const std::string& checkpoint) {
+  const auto refuse = [&](const std::string& what) {
+    throw RunError(
+        fmt::format("{}: {}. Put the log back as it was, or start a new run from the checkpoint's weights "
+                    "(--init {}) in another folder (--out)",
+                    file_.path(), what, checkpoint));
+  };
+  if (bytes_ < bytes) refuse(fmt::format("{} bytes, the checkpoint was saved at {}", bytes_, bytes));
   std::byte last{'\n'};
   if (bytes > 0) file_.read(bytes - 1, {&last, 1});
   if (last != std::byte{'\n'}) {
-    throw RunError(fmt::format(
-        "{}: no record ends at byte {}, where the checkpoint was saved; the log was changed since: put "
-        "it back as it was",
-        file_.path(), bytes));
+    refuse(fmt::format("no record ends at byte {}, where the checkpoint was saved", bytes));
   }
   const std::uint32_t found = file_.checksum(bytes);
   if (crc32 && found != *crc32) {
-    throw RunError(
-        fmt::format("{}: is damaged: the checksum of its first {} bytes is {:08x}, it was {:08x} when the "
-                    "checkpoint was saved; put the log back as it was, or start a new run from the "
-                    "checkpoint's parameters (--init)",
-                    file_.path(), bytes, found, *crc32));
+    refuse(
+        fmt::format("is damaged: the checksum of its first {} bytes is {:08x}, it was {:08x} when the "
+                    "checkpoint was saved",
+                    bytes, found, *crc32));
   }
   file_.truncate(bytes);
   bytes_ = bytes;

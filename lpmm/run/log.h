@@ -19,9 +19,9 @@ class RunLog {
   ~RunLog();  // removes a log that is empty, and a wish to stop
   RunLog(const RunLog&) = delete;
   RunLog& operator=(const RunLog&) = delete;
-  // Cuts it to its first `bytes`. Throws RunError where it is shorter, or where their checksum is not
-  // `crc32`, if that is known.
-  void cut(std::uint64_t bytes, std::optional<std::uint32_t> crc32 = {});
+  // Cuts it to its first `bytes`, which `checkpoint` knows of. Throws RunError where it is shorter, or where
+  // their checksum is not `crc32`, if that is known.
+  void cut(std::uint64_t bytes, std::optional<std::uint32_t> crc32 = {}, const std::string& checkpoint = "");
   void write(const Json& record);
   void sync();
   bool is_to_stop() const;  // ask_to_stop() was called since it was opened

@@ -188,7 +188,7 @@ void Run::go_on(const std::string& checkpoint, bool write_config) {
   tokens_ = special_tokens_of(saved, config_.model, setup_.task->tokenizer());
   if (const std::string change = change_of_machine(saved, device_); !change.empty()) progress_.warn(change);
   if (write_config && log_) write_text(folder_.config, sealed_config(config_));
-  if (log_) log_->cut(state_.log_bytes, state_.log_crc32);
+  if (log_) log_->cut(state_.log_bytes, state_.log_crc32, checkpoint);
   write({{"type", "checkpoint"}, {"step", state_.step}, {"path", fs::path(checkpoint).filename()}});
   progress_.say(fmt::format("going on from {}", checkpoint));
 }

@@ -642,18 +642,23 @@ TEST(Trainer, NoticesAFlippedBitInTheConfig) {
   EXPECT_TRUE(check_config_seal(path));
 }
 
-TEST(Trainer, NoticesAFlippedBitInTheLog) {
+TEST(Trainer, NoticesAChangedLogAndSaysWhatToDo) {
   const Scratch scratch;
   const std::string out = scratch / "run", path = out + "/log.jsonl";
   const RunConfig longer = tiny_config({"train.steps=14"});
   run(out, tiny_config());
   const std::string good = read_text(path, 1 << 20);
-  std::string bad = good;
-  bad[bad.find("\"loss\":") + 8] ^= 1;
-  write_text(path, bad);
-  const std::string said = failure(out, longer, true);
-  EXPECT_TRUE(says(said, {"log.jsonl", "damaged", "checksum"})) << said;
-  EXPECT_EQ(read_text(path, 1 << 20), bad);  // untouched
+  std::string flipped = good;
+  flipped[flipped.find("\"loss\":") + 8] ^= 1;
+  const std::map<std::string, std::string> changes = {
+      {"damaged: the checksum", flipped}, {"no record ends", " " + good}, {"0 bytes", ""}};
+  for (const auto& [what, bad] : changes) {
+    write_text(path, bad);
+    const std::string said = failure(out, longer, true);
+    EXPECT_TRUE(says(said, {"log.jsonl", what, "--init " + out + "/checkpoints/step_00000011", "--out"}))
+        << said;
+    EXPECT_EQ(fs::exists(path) ? read_text(path, 1 << 20) : "", bad);  // untouched
+  }
   write_text(path, good);
   EXPECT_EQ(failure(out, longer, true), "");
 }
