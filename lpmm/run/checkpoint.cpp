@@ -23,6 +23,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::int64_t kSpaceForRest = 1 << 20;                           // headers, state.json, the log
+constexpr std::int64_t kSpaceForState = 16 << 10;                         // of a save, which may be the last
 constexpr std::int64_t kSpaceForHistory = 24 * GradientHistory::kLength;  // of a tensor, as text
 
 // The parts of what every rank has some elements of: `parts` as a whole, and of this rank's.
@@ -170,16 +171,14 @@ std::vector<std::pair<std::int64_t, std::string>> list_checkpoints(const std::st
   return found;
 }
 
-std::int64_t history_text(const ModelMemory& memory) {
-  return memory.optimizer().percentile_clip > 0 ? kSpaceForHistory * memory.tensors() : 0;
-}
-
-void check_disk(const std::string& folder, std::int64_t model_bytes) {
-  const std::int64_t space = free_space(folder), needed = model_bytes + kSpaceForRest;
+void check_disk(const std::string& folder, std::int64_t model_bytes, const ModelMemory& memory,
+                std::int64_t rest) {
+  if (memory.optimizer().percentile_clip > 0) rest += kSpaceForHistory * memory.tensors();
+  const std::int64_t space = free_space(folder), needed = model_bytes + rest;
   if (space >= needed) return;
   throw RunError(fmt::format(
       "{}: the disk has {} bytes left, a checkpoint needs {}: {} for the model and {} to spare; make room",
-      folder, space, needed, model_bytes, kSpaceForRest));
+      folder, space, needed, model_bytes, rest));
 }
 
 // Removes a checkpoint; it never looks whole while it goes. Failing only costs space, so it is not an error.
@@ -199,7 +198,7 @@ void write_checkpoint(const std::string& folder, const std::string& name, std::i
   const std::vector<SafetensorsSource> sources = sources_of(parts, memory);
   const Metadata metadata = metadata_of(model, memory);
   make_folder(folder);
-  check_disk(folder, static_cast<std::int64_t>(safetensors_bytes(metadata, sources)) + history_text(memory));
+  check_disk(folder, static_cast<std::int64_t>(safetensors_bytes(metadata, sources)), memory, kSpaceForState);
   const fs::path temporary = fs::path(folder) / fmt::format(".{}.tmp", name);
   fs::remove_all(temporary);
   fs::create_directory(temporary);
@@ -261,12 +260,13 @@ void check_tensors(const SafetensorsFile& file, const Metadata& expected,
 
 }  // namespace
 
-void check_disk(const std::string& folder, const ModelMemory& memory, const Buffers& buffers) {
-  std::int64_t bytes = history_text(memory);
+void check_disk(const std::string& folder, const ModelMemory& memory, const Buffers& buffers,
+                std::int64_t besides) {
+  std::int64_t bytes = 0;
   for (const StoredPart& part : parts_of(memory, const_cast<Buffers&>(buffers))) {
     bytes += static_cast<std::int64_t>(part.ends.empty() ? part.bytes.size() : part.ends.back());
   }
-  check_disk(folder, bytes);
+  check_disk(folder, bytes, memory, kSpaceForRest + besides);
 }
 
 std::string checkpoint_name(std::int64_t step) {

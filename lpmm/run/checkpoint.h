@@ -32,8 +32,10 @@ class DamagedCheckpoint : public RunError {
   using RunError::RunError;
 };
 
-// Throws RunError where the disk has no room for one more checkpoint in `folder`.
-void check_disk(const std::string& folder, const ModelMemory& memory, const Buffers& buffers);
+// Throws RunError where the disk has no room for one more checkpoint in `folder`, the log of a run, and
+// `besides`.
+void check_disk(const std::string& folder, const ModelMemory& memory, const Buffers& buffers,
+                std::int64_t besides = 0);
 
 // "step_NNNNNNNN"
 std::string checkpoint_name(std::int64_t step);

@@ -163,7 +163,7 @@ void Run::start(bool config_changed) {
   if (write_config) write(config_record(config_));
   write(system_record(state_.step, device_, setup_.rss_at_start, init));
   if (checkpoint.empty()) write(ledger_record(plan_, memory_, setup_.size));
-  if (log_) watch_.emplace(config_, memory_, folder_.root.string(), state_.watch, state_.step);
+  if (log_) watch_.emplace(config_, memory_, buffers_, folder_.root.string(), state_.watch, state_.step);
   std::vector<std::string> warnings = storage_warnings(config_.policy, config_.optimizer, model_.tensors());
   warnings.push_back(underflow_warning(expect_lost_updates(memory_, peak_rate(config_.optimizer)), true));
   if (watch_) warnings.push_back(watch_->missing());

@@ -189,9 +189,9 @@ std::int64_t watch_bytes(const RunConfig& config, std::int64_t tensors) {
   return static_cast<std::int64_t>(kKeptSteps) * of_step;
 }
 
-Watch::Watch(const RunConfig& config, const ModelMemory& memory, const std::string& run, WatchState& state,
-             std::int64_t step)
-    : config_(config), memory_(memory), run_(run), state_(state) {
+Watch::Watch(const RunConfig& config, const ModelMemory& memory, const Buffers& buffers,
+             const std::string& run, WatchState& state, std::int64_t step)
+    : config_(config), memory_(memory), buffers_(buffers), run_(run), state_(state) {
   std::vector<TensorInfo> tensors;
   for (int i = 0; i < memory.tensors(); ++i) tensors.push_back(memory.info(i));
   for (const TensorInfo& t : tensors) names_.push_back(t.name);
@@ -230,15 +230,22 @@ void Watch::load(std::int64_t step) {
   }
 }
 
-std::string Watch::save(std::int64_t step) const {
+std::string Watch::save(std::int64_t step) {
   if (!keeps_steps()) return "";
   std::string text;
   for (const UpdateStatistics& s : statistics_) text += statistics_record(s).dump() + '\n';
+  const std::string lost = write(before_path(run_, step), text);
+  if (lost.empty() || std::exchange(has_lost_, true)) return "";
+  return "the watch's last steps are not kept for a resume: " + lost;
+}
+
+std::string Watch::write(const std::string& path, const std::string& text) const {
   try {
+    check_disk(run_, memory_, buffers_, std::ssize(text));
     make_folder(run_ + "/watch");
-    write_text(before_path(run_, step), text);
+    write_text(path, text);
   } catch (const RunError& e) {
-    return fmt::format("the watch's last steps are not kept for a resume: {}", e.what());
+    return e.what();
   }
   return "";
 }
@@ -267,24 +274,26 @@ Watch::Said Watch::add(std::int64_t step, double loss, const std::string& failed
   const std::optional<Spike> spike = find_spike(now, names_, state_);
   if (!spike) return said;
   said.records.push_back(spike_record(*spike));
-  keep(*spike);
+  const std::string lost = keep(*spike);
   const bool is_kept =
       std::any_of(kept_.begin(), kept_.end(), [&](const Spike& s) { return s.step == spike->step; });
-  if (spike->kind != SpikeKind::kLoss) return said;
+  const bool is_lost = !lost.empty() && !std::exchange(has_lost_, true);
+  if (spike->kind != SpikeKind::kLoss && !is_lost) return said;
   said.warning = warning_of(*spike, is_kept);
   if (!unseen_.empty()) said.warning += "; " + unseen_;
+  if (is_lost) said.warning += "; it is not kept: " + lost;
   return said;
 }
 
 // The largest stay. A resumed run may meet a spike again, which was kept then with more steps before it.
-void Watch::keep(Spike spike) {
+std::string Watch::keep(Spike spike) {
   const auto is_same = [&](const Spike& s) { return s.step == spike.step; };
-  if (config_.watch.spikes == 0 || std::any_of(kept_.begin(), kept_.end(), is_same)) return;
+  if (config_.watch.spikes == 0 || std::any_of(kept_.begin(), kept_.end(), is_same)) return "";
   if (kept_.size() >= static_cast<std::size_t>(config_.watch.spikes)) {
     const auto least = std::min_element(kept_.begin(), kept_.end(), [](const Spike& a, const Spike& b) {
       return weight_of(a) < weight_of(b);
     });
-    if (weight_of(spike) <= weight_of(*least)) return;
+    if (weight_of(spike) <= weight_of(*least)) return "";
     std::error_code ignored;
     fs::remove(spike_path(run_, least->step), ignored);
     kept_.erase(least);
@@ -295,9 +304,9 @@ void Watch::keep(Spike spike) {
   head["tensors"] = names_;
   std::string text = head.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
   for (const UpdateStatistics& s : statistics_) text += statistics_record(s).dump() + '\n';
-  make_folder(run_ + "/watch");
-  write_text(spike_path(run_, spike.step), text);
-  kept_.push_back(std::move(spike));
+  std::string lost = write(spike_path(run_, spike.step), text);
+  if (lost.empty()) kept_.push_back(std::move(spike));
+  return lost;
 }
 
 std::vector<std::int64_t> Watch::needed_checkpoints() const {

@@ -81,8 +81,8 @@ class Watch {
  public:
   // Reads which spikes the run in this folder has kept, and what was saved with its checkpoint of `step`,
   // where it goes on from one. `state` lasts.
-  Watch(const RunConfig& config, const ModelMemory& memory, const std::string& run, WatchState& state,
-        std::int64_t step);
+  Watch(const RunConfig& config, const ModelMemory& memory, const Buffers& buffers, const std::string& run,
+        WatchState& state, std::int64_t step);
   // Why less is known of the steps before than the run knew; empty: nothing is missing.
   const std::string& missing() const { return missing_; }
 
@@ -96,22 +96,27 @@ class Watch {
   std::vector<std::int64_t> needed_checkpoints() const;
   // Before and after a checkpoint is saved: what is kept of the steps up to it; no more of those that are
   // gone.
-  // save() returns what kept it from being written, for a warning: the checkpoint is worth more.
-  std::string save(std::int64_t step) const;
+  // save() returns what kept it from being written, for one warning: the checkpoint is worth more.
+  std::string save(std::int64_t step);
   void drop_old() const;
 
  private:
   bool keeps_steps() const { return config_.watch.every_steps > 0 && config_.watch.spikes > 0; }
   void load(std::int64_t step);
-  void keep(Spike spike);
+  std::string keep(Spike spike);  // returns why it could not
+  // Writes below RUN/watch where that leaves the room of a checkpoint; returns what kept it from being
+  // written.
+  std::string write(const std::string& path, const std::string& text) const;
   const RunConfig& config_;
   const ModelMemory& memory_;
+  const Buffers& buffers_;
   std::string run_;
   WatchState& state_;
   std::vector<std::string> names_;
   std::string missing_, unseen_;
   std::deque<UpdateStatistics> statistics_;
   std::vector<Spike> kept_;
+  bool has_lost_ = false;  // something could not be written, which is told once
 };
 
 }  // namespace lpmm

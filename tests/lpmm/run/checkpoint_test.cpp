@@ -490,10 +490,15 @@ TEST(Checkpoint, AFullOrReadOnlyDiskKeepsTheLastGoodOne) {
     GTEST_SKIP() << "mounting is not permitted";
   Trained t("lpmm");
   const std::string path = save(scratch, t);
-  {
+  const std::int64_t used = (2 << 20) - free_space(folder);
+  const auto fill = [&](std::int64_t left) {
     std::ofstream filler(folder + "/filler", std::ios::binary);
-    filler << std::string(1500 << 10, 'x');
-  }
+    filler << std::string(static_cast<std::size_t>(free_space(folder) - left), 'x');
+  };
+  fill(used + (16 << 10));
+  EXPECT_THROW(check_disk(folder, t.memory, t.buffers), RunError);  // a run that begins wants more
+  fs::remove_all(save(scratch, t, 5));
+  fill(4 << 10);
   EXPECT_TRUE(survived(scratch, t));
   EXPECT_EQ(load_error(path, t), "loaded");
   fs::remove(folder + "/filler");

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/mount.h>
 
 #include <algorithm>
 #include <cmath>
@@ -313,10 +314,11 @@ TEST(WatchedRun, SaysWhereItKnowsLessAfterAStop) {
   run(out, config, TinyModel());
   CpuDevice device(1);
   const ModelMemory memory(TinyModel().tensors(), config.policy, config.optimizer, 1, 2, device);
+  const Buffers buffers({}, device);
   WatchState state;
-  const auto missing = [&] { return Watch(config, memory, out, state, 20).missing(); };
+  const auto missing = [&] { return Watch(config, memory, buffers, out, state, 20).missing(); };
   EXPECT_EQ(missing(), "");
-  EXPECT_EQ(Watch(config, memory, out, state, 0).missing(), "");
+  EXPECT_EQ(Watch(config, memory, buffers, out, state, 0).missing(), "");
   const std::string whole = read_text(kept, 1 << 20);
   const std::string last = whole.substr(whole.rfind('\n', whole.size() - 2) + 1);
   for (const std::string& text :
@@ -329,7 +331,7 @@ TEST(WatchedRun, SaysWhereItKnowsLessAfterAStop) {
   EXPECT_NE(missing().find(kept), std::string::npos);
   EXPECT_EQ(missing().find(kept), missing().rfind(kept)) << "once";
   const RunConfig off = watched_config({"watch.every_steps=0"});
-  EXPECT_EQ(Watch(off, memory, out, state, 20).missing(), "");
+  EXPECT_EQ(Watch(off, memory, buffers, out, state, 20).missing(), "");
 }
 
 TEST(WatchedRun, SaysOfHowManyTensorsItKnowsNothing) {
@@ -341,11 +343,43 @@ TEST(WatchedRun, SaysOfHowManyTensorsItKnowsNothing) {
                              config.policy, config.optimizer, 1, at_once ? 1 : 2, device);
     const Scratch scratch;
     WatchState state = usual_losses(128);
-    Watch watch(config, memory, scratch.path(), state, 0);
+    const Buffers buffers({}, device);
+    Watch watch(config, memory, buffers, scratch.path(), state, 0);
     const std::string warning = watch.add(200, 5, "").warning;
     EXPECT_NE(warning.find("deviations above"), std::string::npos) << warning;
     EXPECT_EQ(warning.find("1 of 2 tensors are not measured") != std::string::npos, at_once) << warning;
   }
+}
+
+// A training is worth more than a diagnosis of it, and so is the room of its checkpoint.
+TEST(WatchedRun, GoesOnWhereASpikeCannotBeKept) {
+  const Scratch scratch;
+  const std::string full = scratch / "full", odd = scratch / "odd";
+  fs::create_directory(full), fs::create_directory(odd);
+  write_text(odd + "/watch", "no folder");
+  const bool is_mounted = ::mount("lpmm_test", full.c_str(), "tmpfs", 0, "size=1m") == 0;
+  const RunConfig config = watched_config();
+  CpuDevice device(1);
+  const ModelMemory memory({{"w", {4, 4}}}, config.policy, config.optimizer, 1, 2, device);
+  const Buffers buffers({}, device);
+  for (const auto& [out, why] :
+       {std::pair(odd, odd + "/watch: cannot be made"), {full, full + ": the disk has"}}) {
+    if (out == full && !is_mounted) continue;  // it is not permitted
+    WatchState state = usual_losses(128);
+    Watch watch(config, memory, buffers, out, state, 0);
+    const std::string first = watch.add(200, 5, "").warning;
+    EXPECT_NE(first.find("deviations above"), std::string::npos) << first;
+    EXPECT_NE(first.find("it is not kept: " + why), std::string::npos) << first;
+    EXPECT_TRUE(watch.needed_checkpoints().empty());
+    EXPECT_EQ(watch.save(200), "") << "once";
+    state.losses = usual_losses(128).losses;
+    const std::string second = watch.add(300, 5, "").warning;
+    EXPECT_NE(second.find("deviations above"), std::string::npos) << second;
+    EXPECT_EQ(second.find("not kept"), std::string::npos) << second;
+    EXPECT_FALSE(fs::exists(spike_path(out, 200)));
+    EXPECT_NE(Watch(config, memory, buffers, out, state, 0).save(200).find(why), std::string::npos);
+  }
+  if (is_mounted) ::umount(full.c_str());
 }
 
 TEST(WatchedRun, IsCountedInThePlan) {
