@@ -72,6 +72,18 @@ void RunLog::sync() {
   file_.sync();
 }
 
+void RunLog::check_place() const {
+  std::error_code error;
+  const std::uint64_t size = std::filesystem::file_size(path_, error);
+  // Network file systems may give it another inode number, or fail for a while.
+  if (file_.has_name() || size == bytes_ || (error && error != std::errc::no_such_file_or_directory)) return;
+  throw RunError(fmt::format(
+      "{}: is {}: the log or its folder was moved, removed or replaced while the run wrote it. Put it back, "
+      "or "
+      "name the folder where it lies now (--out), and go on from its newest checkpoint (--resume)",
+      path_, error ? "gone" : "another file"));
+}
+
 bool RunLog::is_to_stop() const {
   return ::access(wish_of(path_).c_str(), F_OK) == 0;
 }

@@ -24,6 +24,8 @@ class RunLog {
   void cut(std::uint64_t bytes, std::optional<std::uint32_t> crc32 = {}, const std::string& checkpoint = "");
   void write(const Json& record);
   void sync();
+  // Throws RunError where its path leads to it no more: its folder was moved, removed or replaced.
+  void check_place() const;
   bool is_to_stop() const;  // ask_to_stop() was called since it was opened
   std::uint64_t bytes() const { return bytes_; }
   std::uint32_t checksum() const { return crc32_; }  // of what was kept by cut() and written since

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "kernels/device.h"
 #include "lpmm/base/error.h"
@@ -332,13 +333,13 @@ void Run::judge(double loss) {
 }
 
 void Run::save() {
-  if (saved_step_ == state_.step) return;
+  if (std::exchange(saved_step_, state_.step) == state_.step) return;
   if (!log_) {
     save_checkpoint(folder_.checkpoints, state_.step, config_.model.name, memory_, buffers_, {}, 0);
-    saved_step_ = state_.step;
     return;
   }
   log_->sync();
+  log_->check_place();
   state_.log_bytes = log_->bytes();
   state_.log_crc32 = log_->checksum();
   Json saved = state_json(state_, config_, steps_per_epoch_, device_);
@@ -355,7 +356,6 @@ void Run::save() {
   const std::string path = save_checkpoint(folder_.checkpoints, state_.step, config_.model.name, memory_,
                                            buffers_, saved, keep, also_kept);
   watch_->drop_old();
-  saved_step_ = state_.step;
   write({{"type", "checkpoint"}, {"step", state_.step}, {"path", fs::path(path).filename()}});
 }
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lpmm/base/error.h"
+#include "tests/lpmm/said.h"
 #include "tests/lpmm/scratch.h"
 
 namespace lpmm {
@@ -75,6 +76,22 @@ TEST(Log, KnowsTheChecksumOfWhatIsKept) {
   EXPECT_EQ(read_log(path).size(), 2U);  // untouched
   log.cut(length, sum);
   EXPECT_EQ(log.checksum(), sum);
+}
+
+TEST(Log, NoticesThatItsPlaceWasTaken) {
+  const Scratch scratch;
+  const std::string path = scratch / "log.jsonl";
+  RunLog log(path);
+  log.write({{"type", "step"}});
+  log.check_place();
+  // Another inode number alone is no other file: on some file systems it changes.
+  std::filesystem::copy_file(path, scratch / "copy");
+  std::filesystem::rename(scratch / "copy", path);
+  log.check_place();
+  log.write({{"type", "step"}});
+  EXPECT_NE(said([&] { log.check_place(); }).find(path + ": is another file"), std::string::npos);
+  std::filesystem::remove(path);
+  EXPECT_NE(said([&] { log.check_place(); }).find(path + ": is gone"), std::string::npos);
 }
 
 TEST(Log, LeavesNoEmptyFile) {

@@ -727,6 +727,20 @@ TEST(Trainer, AStartThatFailsLeavesNoFolder) {
   EXPECT_TRUE(fs::is_empty(scratch / "kept"));
 }
 
+TEST(Trainer, MakesNoHalfFolderWhereItsOwnWasMoved) {
+  const Scratch scratch;
+  const std::string out = scratch / "run", moved = scratch / "moved";
+  const RunConfig config = tiny_config({"checkpoint.every_steps=2"});
+  const TinyModel moving([&, calls = 0]() mutable {
+    if (++calls == 7) fs::rename(out, moved);  // in step 4
+    return false;
+  });
+  const std::string said = failure(out, config, false, moving);
+  EXPECT_TRUE(says(said, {out + "/log.jsonl: is gone", "moved", "--out", "--resume"})) << said;
+  EXPECT_FALSE(fs::exists(out));
+  EXPECT_EQ(summary(run(moved, config, true))["steps"], 11);
+}
+
 TEST(Trainer, ALogThatCannotBeWrittenNamesTheLastGoodCheckpoint) {
   const Scratch scratch;
   const std::string out = scratch / "run";
