@@ -56,7 +56,8 @@ std::optional<TrainResult> finished_result(const RunFolder& folder, const RunCon
                                            std::int64_t steps) {
   const std::optional<std::string> summary = finished_summary(folder, config, steps);
   if (!summary) return {};
-  return TrainResult{false, diverged(Json::parse(*summary)), *summary};
+  const Json last = Json::parse(*summary);
+  return TrainResult{false, diverged(last), *summary, last.value("train_seconds", 0.0)};
 }
 
 class Run {
@@ -131,8 +132,8 @@ class Run {
   std::optional<Watch> watch_;
   std::optional<Prefetcher> batches_;
   UnderflowWarnings underflow_warnings_;
-  double process_seconds_ = 0;  // of training steps in this process, for the speed that is shown
-  std::int64_t process_items_ = 0;
+  RunProgress begun_;  // as this process found it
+  Clock::time_point started_ = Clock::now();
 };
 
 // Starts afresh or from the newest checkpoint, with the log cut to what the checkpoint knows of.
@@ -176,6 +177,7 @@ void Run::start(bool config_changed) {
                    BatchPlan{config_.train.seed, config_.train.batch, config_.train.microbatches,
                              config_.data.augment, config_.data.keeps_last, own.first, own.count},
                    state_.step / steps_per_epoch_, state_.step % steps_per_epoch_);
+  begun_ = state_, started_ = Clock::now();
 }
 
 void Run::go_on(const std::string& checkpoint, bool write_config) {
@@ -258,11 +260,8 @@ bool Run::step() {
   StepCalls calls;
   if (!ranks_.may_read()) calls.before_update = [this] { agree_on_stop(); };
   const StepResult done = train_step(*program_, memory_, buffers_, *batches_, options, calls);
-  const std::int64_t items = config_.train.batch * data_->labels();
   state_.train_seconds += done.seconds();
-  state_.items += items;
-  process_seconds_ += done.seconds();
-  process_items_ += items;
+  state_.items += config_.train.batch * data_->labels();
   const std::string& failed = done.report.failed_tensor;
   if (!done.report.applied) {
     ++state_.skipped;
@@ -361,11 +360,12 @@ void Run::save() {
 
 void Run::show(bool last) {
   if (!last && !progress_.due()) return;
-  const double speed = static_cast<double>(process_items_) / std::max(1e-9, process_seconds_);
+  const double speed = static_cast<double>(state_.items - begun_.items) /
+                       std::max(1e-9, state_.train_seconds - begun_.train_seconds);
+  const double seconds_per_step = seconds_since(started_) / static_cast<double>(state_.step - begun_.step);
   progress_.show({state_.step, steps_, epoch() + 1, (steps_ - 1) / steps_per_epoch_ + 1, state_.epoch.loss(),
                   state_.epoch.accuracy(), speed, data_->unit(), rss_bytes(),
-                  static_cast<double>((steps_ - state_.step) * config_.train.batch * data_->labels()) /
-                      std::max(1e-9, speed)});
+                  seconds_per_step * static_cast<double>(steps_ - state_.step)});
 }
 
 // The last record, and what is to be told.
@@ -375,7 +375,7 @@ TrainResult Run::end(bool interrupted, const std::string& error) {
   if (error.empty()) add_ranks(last, ranks_);
   write(last);
   if (log_) log_->sync();
-  return {interrupted, diverged(last), last.dump()};
+  return {interrupted, diverged(last), last.dump(), begun_.train_seconds + seconds_since(started_)};
 }
 
 TrainResult Run::go() {

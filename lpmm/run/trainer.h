@@ -20,6 +20,7 @@ struct TrainResult {
   bool interrupted = false;  // by Ctrl-C; a checkpoint was saved
   bool diverged = false;     // it came to its end, but its loss is lost
   std::string summary;       // the last record of the log, one JSON object
+  double seconds = 0;        // with tests and saves; of processes before this one, their steps alone
 };
 
 // Trains to the end of the configured steps. The run is bit-equal for any number of threads and however often

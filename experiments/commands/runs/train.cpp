@@ -58,11 +58,14 @@ void print_for_people(const TrainResult& result, const RunConfig& config, const 
           : fmt::format("test accuracy {} %, loss {}", number_or_dash(s["test_accuracy"], "{:.1f}", 100),
                         number_or_dash(s["test_loss"], "{:.4f}"));
   const double bits = s["bits_per_parameter"].get<double>();
-  fmt::print("{} after {} steps in {}: {}; model memory {} ({:.1f} bits per parameter)\n",
+  const double of_steps = s["train_seconds"].get<double>();
+  const std::string apart =
+      result.seconds > 1.1 * of_steps + 1 ? fmt::format(" ({} of steps)", format_time(of_steps)) : "";
+  fmt::print("{} after {} steps in {}{}: {}; model memory {} ({:.1f} bits per parameter)\n",
              result.interrupted ? "stopped"
              : result.diverged  ? "diverged"
                                 : "done",
-             s["steps"].get<std::int64_t>(), format_time(s["train_seconds"].get<double>()), quality,
+             s["steps"].get<std::int64_t>(), format_time(result.seconds), apart, quality,
              format_bytes(s["model_memory_bytes"]["total"].get<std::int64_t>()), bits);
   fmt::print("the run lies in {}: config.toml, log.jsonl, checkpoints/\n", printable(out));
   if (result.interrupted) {

@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -17,6 +18,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
+#include <thread>
 
 #include "kernels/cpu.h"
 #include "lpmm/base/error.h"
@@ -739,6 +741,23 @@ TEST(Trainer, MakesNoHalfFolderWhereItsOwnWasMoved) {
   EXPECT_TRUE(says(said, {out + "/log.jsonl: is gone", "moved", "--out", "--resume"})) << said;
   EXPECT_FALSE(fs::exists(out));
   EXPECT_EQ(summary(run(moved, config, true))["steps"], 11);
+}
+
+// What people are told is what they waited for.
+TEST(Trainer, CountsTheTimeOfItsTests) {
+  const Scratch scratch;
+  const RunConfig config = tiny_config();
+  TinyHooks hooks;
+  double slept = 0;
+  hooks.poison_test = [&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    slept += 0.02;
+    return false;
+  };
+  const TrainResult result = run(scratch / "run", config, false, TinyModel(hooks));
+  EXPECT_GE(result.seconds, summary(result)["train_seconds"].get<double>() + slept);
+  EXPECT_GE(slept, 0.02);
+  EXPECT_EQ(run(scratch / "run", config, true).seconds, summary(result)["train_seconds"]);  // nothing is done
 }
 
 TEST(Trainer, ALogThatCannotBeWrittenNamesTheLastGoodCheckpoint) {
