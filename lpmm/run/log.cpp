@@ -79,8 +79,7 @@ void RunLog::check_place() const {
   if (file_.has_name() || size == bytes_ || (error && error != std::errc::no_such_file_or_directory)) return;
   throw RunError(fmt::format(
       "{}: is {}: the log or its folder was moved, removed or replaced while the run wrote it. Put it back, "
-      "or "
-      "name the folder where it lies now (--out), and go on from its newest checkpoint (--resume)",
+      "or name the folder where it lies now (--out), and go on from its newest checkpoint (--resume)",
       path_, error ? "gone" : "another file"));
 }
 
