@@ -58,8 +58,9 @@ std::vector<std::int32_t> ChatFormat::prompt(const Json& messages) const {
 
 std::optional<ChatFormat> chat_format_of(TextWriter& writer, const std::string& named) {
   const std::string& trained = writer.loaded().config.data.conversations.chat_template;
+  const std::string files = model_files_of(writer.loaded().checkpoint);
   std::optional<chat::Template> found =
-      find_template(named.empty() ? trained : named, model_files_of(writer.loaded().checkpoint));
+      find_template(named.empty() ? kept_template(trained, files) : named, files);
   if (!found) return std::nullopt;
   return ChatFormat(*std::move(found), writer);
 }

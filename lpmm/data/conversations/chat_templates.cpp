@@ -18,7 +18,10 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::uint64_t kLongestTemplate = 1 << 20;
-constexpr const char* kTemplateFile = "chat_template.jinja";
+constexpr std::uint64_t kLongestSettings = 1 << 26;
+constexpr const char *kTemplateFile = "chat_template.jinja", *kSettingsFile = "tokenizer_config.json";
+constexpr const char* kSpecialTokens[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                          "pad_token", "cls_token", "mask_token"};
 
 struct Named {
   std::string_view name, source;
@@ -115,9 +118,8 @@ chat::Template from_file(const std::string& path, const std::string& folder) {
 
 // What tokenizer_config.json says under "chat_template"; null: nothing.
 Json said_in_settings(const std::string& folder) {
-  constexpr std::uint64_t kLongest = 1 << 26;
-  const fs::path settings = fs::path(folder) / "tokenizer_config.json";
-  const Json said = is_file(settings) ? read_json(settings.string(), kLongest) : Json();
+  const fs::path settings = fs::path(folder) / kSettingsFile;
+  const Json said = is_file(settings) ? read_json(settings.string(), kLongestSettings) : Json();
   return said.is_object() ? said.value("chat_template", Json()) : Json();
 }
 
@@ -162,9 +164,8 @@ std::span<const std::string_view> chat_template_names() {
 Json special_tokens(const std::string& folder) {
   Json tokens = Json::object();
   if (folder.empty()) return tokens;
-  const TokensBeside beside((fs::path(folder) / "tokenizer_config.json").string());
-  for (const char* key :
-       {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}) {
+  const TokensBeside beside((fs::path(folder) / kSettingsFile).string());
+  for (const char* key : kSpecialTokens) {
     if (const std::string name = beside.name(key); !name.empty()) tokens[key] = name;
   }
   return tokens;
@@ -172,8 +173,7 @@ Json special_tokens(const std::string& folder) {
 
 std::vector<TemplateText> template_texts(const std::string& folder) {
   if (folder.empty()) return {};
-  const fs::path own = fs::path(folder) / kTemplateFile,
-                 settings = fs::path(folder) / "tokenizer_config.json";
+  const fs::path own = fs::path(folder) / kTemplateFile, settings = fs::path(folder) / kSettingsFile;
   if (is_file(own)) return {{read_text(own.string(), kLongestTemplate), own.string()}};
   return texts_of(said_in_settings(folder), settings.string() + ": chat_template");
 }
@@ -216,6 +216,31 @@ std::optional<chat::Template> find_template(const std::string& named, const std:
   const std::string hint = did_you_mean_or_some(named, chat_template_names());
   throw UsageError(
       fmt::format("data.template = \"{}\" is neither a file nor a known template{}", named, hint));
+}
+
+void keep_template(const std::string& named, const std::string& folder) {
+  const chat::Template made = *find_template(named, folder);
+  const Json own = special_tokens(folder);
+  const auto text_of = [&](const chat::Template& one) {
+    std::string text;
+    for (const std::string_view key : kSpecialTokens) {
+      const std::string token = one.tokens().value(key, "");
+      if (token != own.value(key, "")) text += fmt::format("{{% set {} = {} %}}\n", key, Json(token).dump());
+    }
+    return text + one.source();
+  };
+  const fs::path file = fs::path(folder) / kTemplateFile, settings = fs::path(folder) / kSettingsFile;
+  if (made.for_tools() == nullptr) return write_text(file.string(), text_of(made));
+  fs::remove(file);  // which holds one only
+  Json said = is_file(settings) ? read_json(settings.string(), kLongestSettings) : Json::object();
+  said["chat_template"] = {{{"name", "default"}, {"template", text_of(made)}},
+                           {{"name", "tool_use"}, {"template", text_of(*made.for_tools())}}};
+  write_text(settings.string(), said.dump(1) + "\n");
+}
+
+std::string kept_template(const std::string& named, const std::string& folder) {
+  const bool is_name = std::ranges::count(chat_template_names(), named) > 0;
+  return is_name || template_texts(folder).empty() ? named : folder;
 }
 
 }  // namespace lpmm

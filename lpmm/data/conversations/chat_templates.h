@@ -40,4 +40,11 @@ std::optional<chat::Template> template_in(const std::string& folder);
 // name that is none, RunError as above.
 std::optional<chat::Template> find_template(const std::string& named, const std::string& folder);
 
+// Makes what find_template() finds the template of that folder, in which it says the special tokens that the
+// folder names otherwise.
+void keep_template(const std::string& named, const std::string& folder);
+// The name by which find_template() finds what a run was trained with: its data.template, or the kept files
+// in `folder`, as a file that it `named` may have changed since.
+std::string kept_template(const std::string& named, const std::string& folder);
+
 }  // namespace lpmm

@@ -12,6 +12,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/base/terminal.h"
 #include "lpmm/base/text.h"
+#include "lpmm/data/conversations/chat_templates.h"
 #include "lpmm/data/text_data.h"
 #include "lpmm/files/files.h"
 #include "lpmm/run/beside/picture_frame.h"
@@ -230,12 +231,14 @@ void make_model_files(const fs::path& run, const std::function<void(const fs::pa
   sync_folder(run.string());
 }
 
-void keep_model_files(const std::string& checkpoint, const fs::path& run, const DataSource& data) {
+void keep_model_files(const std::string& checkpoint, const fs::path& run, const DataSource& data,
+                      const std::string& chat_template) {
   const std::string from = checkpoint.empty() ? "" : model_files_of(checkpoint);
   const auto* images = dynamic_cast<const ImageData*>(&data);
-  if (from.empty() && images == nullptr) return;
+  if (from.empty() && images == nullptr && chat_template.empty()) return;
   make_model_files(run, [&](const fs::path& folder) {
     if (!from.empty()) copy_folder(from, folder);
+    if (!chat_template.empty()) keep_template(chat_template, folder.string());
     if (images == nullptr) return;
     if (!read_pixels(folder.string())) {
       Pixels pixels;

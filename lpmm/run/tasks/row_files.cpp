@@ -44,9 +44,11 @@ RowFiles open_row_files(const RunConfig& config, std::unique_ptr<Tokenizer> own)
         task_of(config.model).takes("mixture", config.data.set) ? "; or data.mixture, several of them" : ""));
   }
   const ConversationKeys& keys = config.data.conversations;
-  return {row_tokenizer(std::move(own), config),
-          find_template(keys.chat_template, files_of_start(config)),
-          {.columns = text.columns, .loss = keys.loss, .skip_broken = keys.skip_broken}};
+  RowFiles files{row_tokenizer(std::move(own), config),
+                 find_template(keys.chat_template, files_of_start(config)),
+                 {.columns = text.columns, .loss = keys.loss, .skip_broken = keys.skip_broken}};
+  if (files.chat_template) tell(fmt::format("template: {}\n", printable(files.chat_template->name())));
+  return files;
 }
 
 std::uint32_t template_checksum(const chat::Template* chat_template) {

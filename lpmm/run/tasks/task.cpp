@@ -6,8 +6,10 @@
 
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
+#include "lpmm/data/conversations/chat_templates.h"
 #include "lpmm/data/sentences/sentence_sets.h"
 #include "lpmm/program/family.h"
+#include "lpmm/run/beside/model_files.h"
 
 namespace lpmm {
 
@@ -22,7 +24,11 @@ void name_data(const DataRequest& request, RunConfig& config) {
   if (request.tests_last) config.data.test_file = kTestFile;
   const bool is_also_by_path = row.other(config.data.set) != nullptr;
   // Another's chat template is that of the model that is evaluated.
-  if (is_also_by_path && !request.checkpoint.empty()) config.train.init = request.checkpoint;
+  if (is_also_by_path && !request.checkpoint.empty()) {
+    std::string& named = config.data.conversations.chat_template;
+    named = kept_template(named, model_files_of(request.checkpoint));
+    config.train.init = request.checkpoint;
+  }
   if (row.name_task != nullptr) return row.name_task(request, config);
   if (request.data.empty()) return;
   const bool has_name = request.data != row.by_path && std::ranges::count(row.sets(), request.data) > 0;

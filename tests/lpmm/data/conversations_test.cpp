@@ -10,6 +10,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/data/conversations/chat_templates.h"
 #include "lpmm/data/conversations/marks.h"
+#include "lpmm/files/files.h"
 #include "tests/lpmm/data/learnt_text.h"
 #include "tests/lpmm/said.h"
 #include "tests/lpmm/scratch.h"
@@ -286,6 +287,36 @@ TEST_F(ConversationsTest, ModelsBringTheirTemplates) {
   written("chat_template.jinja", "{% if %}");
   EXPECT_NE(said([&] { template_in(folder_.path()); }).find("chat_template.jinja: line 1:"),
             std::string::npos);
+}
+
+// What a run is trained with is what later readers of its files find, in place of what was there.
+TEST_F(ConversationsTest, AFolderKeepsATemplateWithItsTokens) {
+  const auto write_into = [](const std::string& folder, const char* name, const std::string& text) {
+    make_folder(folder);
+    write_text(folder + "/" + name, text);
+  };
+  const Json tools = Json::array({Json::object()});
+  const std::string kept = folder_.path() + "/kept", other = folder_.path() + "/other";
+  write_into(kept, "tokenizer_config.json",
+             R"({"bos_token": "<s>", "eos_token": "</s>", "model_max_length": 9})");
+  write_into(kept, "chat_template.jinja", "another");
+  keep_template("chatml", kept);
+  EXPECT_EQ(template_in(kept)->source(), find_template("chatml", kept)->source());
+  write_into(other, "tokenizer_config.json", R"({"bos_token": "<s>", "eos_token": "\"|"})");
+  write_into(other, "chat_template.jinja", "\nb{{ bos_token }}{{ eos_token }}");
+  keep_template(other, kept);
+  EXPECT_EQ(template_in(kept)->render(Json::array(), nullptr).text, "\nb<s>\"|");
+  std::filesystem::remove(other + "/chat_template.jinja");
+  write_into(
+      other, "tokenizer_config.json",
+      R"({"chat_template": [{"name": "default", "template": "d{{ eos_token }}"}, {"name": "tool_use", "template": "t"}]})");
+  keep_template(other, kept);
+  EXPECT_EQ(template_in(kept)->render(Json::array(), nullptr).text, "d");
+  EXPECT_EQ(template_in(kept)->render(Json::array(), tools).text, "t");
+  EXPECT_EQ(read_json(kept + "/tokenizer_config.json", 1 << 20)["model_max_length"], 9);
+  EXPECT_EQ(kept_template("chatml", kept), "chatml");
+  EXPECT_EQ(kept_template("gone.jinja", kept), kept);
+  EXPECT_EQ(kept_template("gone.jinja", folder_.path()), "gone.jinja");  // of a run that kept none
 }
 
 TEST_F(ConversationsTest, TokensAreFoundWhereSpacesWereAddedOrTaken) {

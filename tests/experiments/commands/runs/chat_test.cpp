@@ -93,6 +93,38 @@ TEST_F(Chat, SampleEndsAtAStopTextAndAvoidsWhatItHas) {
   EXPECT_NE(sample({"--tokens", "40", "--temperature", "0", "--repetition-penalty", "1.5"})["text"], whole);
 }
 
+TEST_F(Chat, ARunKeepsTheTemplateThatItWasTrainedWith) {
+  train_talker();
+  const auto shown_of = [&](const std::string& run) {
+    const Outcome shown = run_lpmm({"data", "show", path("my.jsonl"), "--init", path(run), "--json"});
+    EXPECT_EQ(shown.code, 0) << shown.err;
+    return shown.json()["conversations"][0]["text"].get<std::string>();
+  };
+  const auto train_on = [&](const std::string& run, const std::string& from, const std::string& named) {
+    const Outcome trained = run_lpmm({"train", path("mine.toml"), "--preset", "fp32", "--init", path(from),
+                                      "--set", "data.template='" + named + "'", "--out", path(run)});
+    EXPECT_EQ(trained.code, 0) << trained.err;
+    return trained.err;
+  };
+  const std::string chatml = "<|im_start|>user\nsay aa<|im_end|>\n<|im_start|>assistant\naa<|im_end|>\n";
+  EXPECT_EQ(shown_of("mine"), chatml);
+  EXPECT_NE(train_on("next", "mine", "").find("template: "), std::string::npos);
+  EXPECT_EQ(shown_of("next"), chatml);
+  const std::string own = "{% for m in messages %}[{{ m.content }}]{% endfor %}";
+  train_on("other", "next", write("own.jinja", own));
+  std::filesystem::remove(path("own.jinja"));
+  std::filesystem::remove_all(path("next"));
+  EXPECT_EQ(shown_of("other"), "[say aa][aa]");
+  const Outcome asked = run_lpmm({"chat", path("other"), "--file", write("questions", "say aa\n")});
+  EXPECT_EQ(asked.code, 0) << asked.err;
+  const Outcome tested = run_lpmm({"eval", path("other")});
+  EXPECT_EQ(tested.code, 0) << tested.err;
+  ASSERT_EQ(run_lpmm({"export", path("other"), "--hf", "--out", path("hf")}).code, 0);
+  EXPECT_EQ(read_file(path("hf/chat_template.jinja")), own);
+  ASSERT_EQ(run_lpmm({"export", path("other"), "--gguf", "--out", path("other.gguf")}).code, 0);
+  EXPECT_NE(read_file(path("other.gguf")).find(own), std::string::npos);
+}
+
 // Runs the program at a terminal, where Ctrl-C is typed.
 class Terminal {
  public:
