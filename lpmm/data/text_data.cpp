@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -16,7 +15,9 @@
 #include "lpmm/data/corpus/kept_tokens.h"
 #include "lpmm/data/images.h"
 #include "lpmm/data/table.h"
+#include "lpmm/data/utf8.h"
 #include "lpmm/files/files.h"
+#include "lpmm/files/mapped_file.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;
@@ -94,8 +95,13 @@ std::vector<std::string> files_at(const std::string& path) {
   return paths;
 }
 
-// What to do with a file that is no text, of which a tokenizer said `why`.
-std::string advice_for(const std::string& path, std::string_view why) {
+struct Texts {
+  std::string path;
+  std::vector<std::string> files, texts;  // no text is empty
+};
+
+// What to do about texts of which a tokenizer said `why`: where a file is not UTF-8 it is named.
+std::string advice_for(const Texts& all, std::string_view why) {
   struct Kind {
     std::string_view begin, advice;
   };
@@ -104,33 +110,37 @@ std::string advice_for(const std::string& path, std::string_view why) {
       {"%PDF", "it is a PDF: save its text as .txt (pdftotext)"},
       {"PK\x03\x04", "it is a zip, as .docx, .odt and .epub are: save its text as .txt"}};
   std::error_code error;
-  if (fs::is_regular_file(path, error)) {
-    std::string begin(4, '\0');
-    std::ifstream(path, std::ios::binary).read(begin.data(), std::ssize(begin));
-    for (const Kind& kind : kKinds) {
-      if (begin.starts_with(kind.begin)) return fmt::format("{}: is no text: {}", path, kind.advice);
+  for (const std::string& file : all.files) {
+    if (!fs::is_regular_file(file, error)) continue;
+    const MappedFile map(file);
+    const std::string_view text(reinterpret_cast<const char*>(map.bytes().data()), map.bytes().size());
+    try {
+      check_utf8(text, 0, text.size());
+    } catch (const UsageError& e) {
+      for (const Kind& kind : kKinds) {
+        if (text.starts_with(kind.begin)) return fmt::format("{}: is no text: {}", file, kind.advice);
+      }
+      return fmt::format("{}: {}", file, e.what());
     }
   }
-  return fmt::format("{}: {}", path, why);
+  return fmt::format("{}: {}", all.path, why);
 }
 
-// The texts that are not empty.
-std::vector<std::string> texts_at(const std::string& path) {
-  const std::vector<std::string> files = files_at(path);
-  std::vector<std::string> texts;
+Texts texts_at(const std::string& path) {
+  Texts all{path, files_at(path), {}};
   std::uint64_t room = kLongestText;
-  for (const std::string& file : files) {
-    texts.push_back(read_text(file, room));
-    room -= texts.back().size();
-    if (texts.back().empty()) texts.pop_back();
+  for (const std::string& file : all.files) {
+    all.texts.push_back(read_text(file, room));
+    room -= all.texts.back().size();
+    if (all.texts.back().empty()) all.texts.pop_back();
   }
-  if (texts.empty()) throw UsageError(fmt::format("{}: {}", path, kEmptyText));
-  return texts;
+  if (all.texts.empty()) throw UsageError(fmt::format("{}: {}", path, kEmptyText));
+  return all;
 }
 
-std::string joined(const std::vector<std::string>& texts) {
+std::string joined(const Texts& texts) {
   std::string all;
-  for (const std::string& text : texts) all += text;
+  for (const std::string& text : texts.texts) all += text;
   return all;
 }
 
@@ -254,16 +264,15 @@ void TextData::read_texts(const std::string& test, std::shared_ptr<const Tokeniz
         fmt::format("data.test_path = {}: is to be a text, as data.path is", options_.test_path));
   }
   if (tokenizer == nullptr) check_tokenizer(options_);
-  std::vector<std::string> texts = options_.path.empty() ? std::vector{licence_texts()} : texts_at(name_),
-                           tests;
-  if (!test.empty()) tests = texts_at(test);
+  const Texts texts = options_.path.empty() ? Texts{name_, {}, {licence_texts()}} : texts_at(name_),
+              tests = test.empty() ? Texts() : texts_at(test);
   std::size_t all = 0, done = 0;
-  for (const auto* list : {&texts, &tests}) {
-    for (const std::string& text : *list) all += text.size();
+  for (const Texts* some : {&texts, &tests}) {
+    for (const std::string& text : some->texts) all += text.size();
   }
-  const auto encode = [&](const std::string& name, const std::vector<std::string>& list, Part& part) {
+  const auto encode = [&](const Texts& some, Part& part) {
     const auto between = tokenizer_->end_of_text();
-    for (const std::string& text : list) {
+    for (const std::string& text : some.texts) {
       const auto said = [&](std::int64_t bytes, std::int64_t) {
         progress(static_cast<std::int64_t>(done) + bytes, static_cast<std::int64_t>(all));
       };
@@ -275,22 +284,25 @@ void TextData::read_texts(const std::string& test, std::shared_ptr<const Tokeniz
           part.ids.insert(part.ids.end(), ids.begin(), ids.end());
         }
       } catch (const UsageError& e) {
-        throw UsageError(advice_for(name, e.what()));
+        throw UsageError(advice_for(some, e.what()));
       }
-      if (list.size() > 1 && between) part.ids.push_back(*between);
+      if (some.texts.size() > 1 && between) part.ids.push_back(*between);
       done += text.size();
     }
   };
   try {
-    tokenizer_ = tokenizer != nullptr ? std::move(tokenizer)
-                                      : make_text_tokenizer(options_, texts.size() + tests.size() == 1
-                                                                          ? texts[0]
-                                                                          : joined(texts) + joined(tests));
+    tokenizer_ = tokenizer != nullptr
+                     ? std::move(tokenizer)
+                     : make_text_tokenizer(options_, texts.texts.size() + tests.texts.size() == 1
+                                                         ? texts.texts[0]
+                                                         : joined(texts) + joined(tests));
   } catch (const UsageError& e) {
-    throw UsageError(advice_for(name_, e.what()));
+    Texts both{texts.path, texts.files, {}};
+    both.files.insert(both.files.end(), tests.files.begin(), tests.files.end());
+    throw UsageError(advice_for(both, e.what()));
   }
-  encode(name_, texts, main_);
-  encode(test, tests, test_);
+  encode(texts, main_);
+  encode(tests, test_);
   loading_bytes_ = static_cast<std::int64_t>(all) + bytes();
 }
 
@@ -304,10 +316,11 @@ void TextData::stream_texts(const std::string& test, std::shared_ptr<const Token
   if (tokenizer == nullptr) refuse_counted(options_, "which data.stream does not read");
   tokenizer_ = tokenizer != nullptr ? std::move(tokenizer) : make_text_tokenizer(options_, "");
   const auto open = [&](const std::string& path, Part& part) {
+    const Texts texts{path, files_at(path), {}};
     try {
-      part.file.emplace(kept_tokens(files_at(path), *tokenizer_, progress));
+      part.file.emplace(kept_tokens(texts.files, *tokenizer_, progress));
     } catch (const UsageError& e) {
-      throw UsageError(advice_for(path, e.what()));
+      throw UsageError(advice_for(texts, e.what()));
     }
   };
   open(name_, main_);

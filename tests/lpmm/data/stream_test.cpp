@@ -126,6 +126,23 @@ TEST_F(StreamTest, EmptyFilesAreThereForNobody) {
   }
 }
 
+TEST_F(StreamTest, AFileOfAFolderThatIsNoTextIsNamed) {
+  text("many/a.txt", 3000);
+  for (const auto& [tokenizer, streams] :
+       {std::pair("characters", false), {"words", false}, {"gpt2", false}, {"gpt2", true}}) {
+    TextOptions many = options(scratch_ / "many", streams);
+    many.tokenizer = tokenizer;
+    many.folder = tiny_bpe(scratch_.path(), {});
+    for (const auto& [content, why] :
+         {std::pair("ab\xE9", "many/b.txt: byte 2 of the text, 0xE9, is not UTF-8: save the text as UTF-8"),
+          {"%PDF-\xE9", "many/b.txt: is no text: it is a PDF"}}) {
+      std::ofstream(scratch_ / "many/b.txt", std::ios::binary) << content;
+      const std::string told = said([&] { const TextData data(many); });
+      EXPECT_NE(told.find(why), std::string::npos) << tokenizer << ": " << told;
+    }
+  }
+}
+
 // The same name and files, and other ids: a program in which an error was mended.
 class Mended : public Tokenizer {
  public:
