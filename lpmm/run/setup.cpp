@@ -7,6 +7,7 @@
 #include <bit>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
@@ -219,9 +220,11 @@ void check_trained(const Setup& setup, const Model& model) {
                        : "give more of it, or other data to test on (data.test_path)"));
   }
   if (examples < config.train.batch && !config.data.keeps_last) {
+    const int batch = batch_for(examples), pieces = config.train.microbatches;
     throw UsageError(fmt::format(
-        "train.batch = {} is more than the {} training examples of {}; a smaller one: --set train.batch={}",
-        config.train.batch, examples, config.data.set, batch_for(examples)));
+        "train.batch = {} is more than the {} training examples of {}; a smaller one: --set train.batch={}{}",
+        config.train.batch, examples, config.data.set, batch,
+        batch % pieces == 0 ? "" : fmt::format(" --set train.microbatches={}", std::gcd(batch, pieces))));
   }
   const bool is_frozen = config.model.has("frozen_statistics") && config.model.flag("frozen_statistics");
   if (config.data.keeps_last && examples % config.train.batch != 0 && !model.buffers().empty() &&

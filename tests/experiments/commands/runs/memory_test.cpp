@@ -39,6 +39,7 @@ TEST_F(Memory, APlanIsRefusedForWhatTheRunIs) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> refused = {
       {{"data.side=33"}, "the side is a multiple of 32"},
       {{"train.batch=160"}, "train.batch = 160 is more than the 128 training examples of drawn"},
+      {{"train.batch=160", "train.microbatches=5"}, "--set train.batch=64 --set train.microbatches=1"},
       {{"train.steps=0", "train.epochs=1000000", "train.batch=2", "data.train_images=10000"}, "too many"},
       {{"train.init=" + path("nowhere")}, "nowhere"},
       {{"optimizer.group=[{pattern='x*', frozen=true}]"}, "matches no tensor"}};
