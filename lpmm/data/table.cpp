@@ -13,6 +13,7 @@
 #include "lpmm/base/text.h"
 #include "lpmm/data/tables/cells.h"
 #include "lpmm/data/utf8.h"
+#include "lpmm/files/files.h"
 #include "lpmm/files/gz_file.h"
 #include "lpmm/files/json.h"
 
@@ -122,7 +123,7 @@ Table read_json_table(const std::string& path, const std::string& text, bool has
     try {
       return parse_json(piece, 64, SameNames::kRefused);
     } catch (const std::exception& e) {
-      throw BrokenRow(path, line, fmt::format("is no JSON: {}", e.what()));
+      throw BrokenRow(path, line, fmt::format("is no JSON: {}", error_text(e)));
     }
   };
   if (has_lines) {
@@ -136,13 +137,9 @@ Table read_json_table(const std::string& path, const std::string& text, bool has
         table.broken.take([&] { add_object(parsed(std::string(piece), line), line, table); });
     }
   } else {
-    const Json all = parsed(text, 1);
-    if (!all.is_array()) {
-      throw RunError(
-          fmt::format("{}: is no list of objects; a file of an object per line is a .jsonl", path));
-    }
     std::int64_t number = 0;
-    for (const Json& object : all) table.broken.take([&] { add_object(object, ++number, table); });
+    for (const Json& object : parse_rows(path, text, SameNames::kRefused))
+      table.broken.take([&] { add_object(object, ++number, table); });
   }
   for (Table::Row& row : table.rows) {
     row.cells.resize(table.names.size());
@@ -312,6 +309,18 @@ std::string find_table(const std::string& stem) {
     if (std::string found = find_plain_or_gz(stem + std::string(ending)); !found.empty()) return found;
   }
   return "";
+}
+
+Json parse_rows(const std::string& path, const std::string& text, SameNames same) {
+  if (!without_spaces(text).starts_with('[')) {
+    throw RunError(
+        fmt::format("{}: is no list of objects; a file of an object per line is a .jsonl: rename it", path));
+  }
+  try {
+    return parse_json(text, 64, same);
+  } catch (const std::exception& e) {
+    throw RunError(fmt::format("{}: is no JSON: {}", path, error_text(e)));
+  }
 }
 
 Table read_table(const std::string& path, const TableReading& reading) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lpmm/base/error.h"
+#include "lpmm/files/json.h"
 
 namespace lpmm {
 
@@ -99,6 +100,9 @@ std::string find_table(const std::string& stem);
 // .json: a list of objects; what is missing or null is an empty cell. Throws RunError naming file and line
 // for what is none of these, is no UTF-8, or is over 1 GB.
 Table read_table(const std::string& path, const TableReading& reading = {});
+
+// The rows of a .json. Throws RunError naming the file for what is no list.
+Json parse_rows(const std::string& path, const std::string& text, SameNames same = SameNames::kLastCounts);
 
 // Tabs alone, where quotes are text, as GLUE's files are. Rows may be of any length. `has_names`: the first
 // line is no row.

@@ -64,10 +64,11 @@ class Lines {
 
 constexpr const char* kIsText = "is a text, no JSON object";
 
-// Why a text is no JSON of rows, as a text; else the JSON.
+// Why a line is no JSON of a row, as a text; else the JSON.
 Json parsed_or_why(const std::string& text) {
   try {
     Json parsed = parse_json(text);
+    if (parsed.is_array()) return "is no JSON object; a list of them is a .json";
     return parsed.is_string() ? Json(kIsText) : parsed;
   } catch (const std::exception& e) {
     return "is no JSON: " + error_text(e);
@@ -156,13 +157,8 @@ void for_each_row(const std::string& file,
       if (!take(fmt::format("line {}", lines.number()), parsed_or_why(line))) return;
     }
   } else if (has_ending(file, ".json")) {
-    const Json all = parsed_or_why(read_plain_or_gz(file));
-    refuse_unless(!all.is_string(),
-                  fmt::format("{}: {}", file, all.is_string() ? all.get<std::string>() : ""));
-    refuse_unless(all.is_array(),
-                  fmt::format("{}: is no list of objects; a file of an object per line is a .jsonl", file));
     std::int64_t number = 0;
-    for (const Json& row : all) {
+    for (const Json& row : parse_rows(file, read_plain_or_gz(file))) {
       if (!take(fmt::format("item {}", ++number), row.is_string() ? Json(kIsText) : row)) return;
     }
   } else {

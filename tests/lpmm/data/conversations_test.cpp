@@ -184,7 +184,7 @@ TEST_F(ConversationsTest, NamedColumnsAreRead) {
 TEST_F(ConversationsTest, BrokenRowsAreNamedAndCounted) {
   const std::pair<const char*, const char*> broken[] = {
       {"{\"a\"", "line 2: is no JSON"},
-      {"[1]", "line 2: is no JSON object"},
+      {"[1]", "line 2: is no JSON object; a list of them is a .json"},
       {"{}", "has none of messages"},
       {"{\"x\": 1}", "but \"x\"; data.columns"},
       {"\"hello\"", "line 2: is a text, no JSON object"},
@@ -232,7 +232,8 @@ TEST_F(ConversationsTest, BrokenRowsAreNamedAndCounted) {
   expect_refused("", "is empty");
   expect_refused("{\"text\": \"" + std::string((std::size_t{16} << 20) + 1, 'a') + "\"}",
                  "line 1 is longer than 16 MB");
-  expect_refused("{}", "is no list of objects", "b.json");
+  expect_refused("{}\n{}", "b.json: is no list of objects; a file of an object per line is a .jsonl",
+                 "b.json");
   expect_refused("a", "ends in .jsonl", "b.txt");
 }
 

@@ -119,7 +119,12 @@ TEST_F(TableTest, WhatIsWrongIsNamedWithItsLine) {
   expect_refused("a.jsonl", "{\"a\": 1}\n[1]\n", "line 2 is no JSON object");
   expect_refused("a.jsonl", "{\"a\": 1}\n{\"a\"\n", "line 2 is no JSON: ");
   expect_refused("a.jsonl", "{\"a\": 1, \"a\": 2}\n", "line 1 is no JSON: ");
-  expect_refused("a.json", "{\"a\": 1}", "is no list of objects");
+  expect_refused("a.jsonl", "[{\"a\": 1}]\n", "a list of them is a .json");
+  for (const char* text : {"{\"a\": 1}", "{\"a\": 1}\n{\"a\": 2}\n", " \n3"}) {
+    expect_refused("a.json", text,
+                   "a.json: is no list of objects; a file of an object per line is a .jsonl: rename it");
+  }
+  expect_refused("a.json", "[{\"a\": 1}", "a.json: is no JSON: parse error at line 1");
 }
 
 TEST_F(TableTest, BrokenRowsAreLeftOutWithTheirLines) {
