@@ -71,7 +71,9 @@ void check_utf8_lines(const std::string& path, std::int64_t line, std::string_vi
 void tell_left_out(const std::string& path, std::int64_t count, std::int64_t all,
                    std::span<const std::string> reasons);
 inline constexpr std::size_t kMostReasons = 5;
-inline constexpr const char* kSkipRows = "data.skip_broken = true leaves out such rows, and counts them";
+inline constexpr const char* kSkipRows =
+    "data.skip_broken = true (of `lpmm eval` and `lpmm data show`: --skip-broken) leaves out such rows, and "
+    "counts them";
 
 // A column's name for messages: the first one of a table that pandas wrote has none.
 std::string shown_column(const std::string& name);

@@ -96,7 +96,7 @@ void add_eval_command(CLI::App& program, Action& action) {
   command
       ->add_option(
           "--data", o->request.data,
-          "in place of the run's: a text or a file of tokens; sentences in a table, with the run's columns; "
+          "in place of the run's: a text or a file of tokens; sentences in a table; "
           "images or pairs, as data.path has them (a folder of pictures is packed), or the name of a set of "
           "them")
       ->type_name("PATH");
@@ -106,6 +106,12 @@ void add_eval_command(CLI::App& program, Action& action) {
           "a set of sentences in place of the run's, of the same kind: sst2, cola, mrpc, rte, stsb, or "
           "sentences with --data; models that only embed compare pairs by their cosine")
       ->type_name("SET");
+  command
+      ->add_option("--columns", o->request.columns,
+                   "the columns of --data that are read, as data.columns names them (default: the run's)")
+      ->check(kNotEmpty);
+  command->add_flag("--skip-broken", o->request.skips_broken,
+                    "leave out rows that cannot be read, and count them");
   command->add_flag("--test", o->request.tests_last,
                     "sentences, pairs: the test file, not dev, where its answers are public");
   add_average_option(*command, o->average);

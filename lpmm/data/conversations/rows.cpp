@@ -216,7 +216,8 @@ Conversation conversation_of(const Json& row, const std::vector<std::string>& co
   } else {
     throw RunError(
         fmt::format("has none of messages, conversations, prompt with completion, instruction with output, "
-                    "text, but {}; data.columns = \"QUESTION,ANSWER\" names others",
+                    "text, but {}; data.columns = \"QUESTION,ANSWER\" (of `lpmm eval` and `lpmm data show`: "
+                    "--columns) names others",
                     column_names(row)));
   }
   note_unused(row, used, unused);

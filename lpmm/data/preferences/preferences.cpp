@@ -29,10 +29,11 @@ PairColumns columns_in(const Json& row, const std::vector<std::string>& named) {
     const std::size_t answers = named.size() - 2;
     return {answers == 1 ? named[0] : "", named[answers], named[answers + 1]};
   }
-  refuse_unless(has_column(row, kChosen) && has_column(row, kRejected),
-                fmt::format("has no chosen and rejected answers, but {}; data.columns = "
-                            "\"PROMPT,CHOSEN,REJECTED\" names others",
-                            column_names(row)));
+  refuse_unless(
+      has_column(row, kChosen) && has_column(row, kRejected),
+      fmt::format("has no chosen and rejected answers, but {}; data.columns = "
+                  "\"PROMPT,CHOSEN,REJECTED\" (of `lpmm eval` and `lpmm data show`: --columns) names others",
+                  column_names(row)));
   for (const char* name : {kPrompt, "conversations", "messages", "question", "instruction"}) {
     if (has_column(row, name)) return {name, kChosen, kRejected};
   }

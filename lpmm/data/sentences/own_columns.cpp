@@ -25,8 +25,8 @@ constexpr std::string_view kClassNames[] = {"label", "class", "category", "inten
 [[noreturn]] void refuse_columns(const Table& table, std::string_view lacks) {
   const bool is_one = table.names.size() == 1 && table.lists.empty();
   throw RunError(fmt::format(
-      "{}: has no column {}, but {}{}; say which to read: data.columns = \"TEXT,LABEL\", or "
-      "\"TEXT,TEXT,LABEL\" for pairs. Columns that need no word: {}; {}; {}{}",
+      "{}: has no column {}, but {}{}; say which to read: data.columns = \"TEXT,LABEL\" (of `lpmm eval`: "
+      "--columns), or \"TEXT,TEXT,LABEL\" for pairs. Columns that need no word: {}; {}; {}{}",
       table.path, lacks, shown(fmt::format("{}", fmt::join(table.names, ", "))),
       table.lists.empty() ? "" : fmt::format(" ({} are lists or objects)", fmt::join(table.lists, ", ")),
       fmt::join(kTextNames, ", "), "sentence1 with sentence2, premise with hypothesis",

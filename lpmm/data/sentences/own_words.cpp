@@ -118,11 +118,11 @@ TaggedFile read_lists(Table table, const std::string& columns) {
   const std::string& path = table.path;
   const WordColumns of = word_columns(table, columns);
   if (of.words < 0 || of.tags < 0) {
-    throw RunError(
-        fmt::format("{}: has no lists of words and of labels, but the lists {}; say which to read: "
-                    "data.columns = \"WORDS,LABELS\". Lists that need no word: {}; {}",
-                    path, printable(fmt::format("{}", fmt::join(table.lists, ", "))),
-                    fmt::join(kWordLists, ", "), fmt::join(kTagLists, ", ")));
+    throw RunError(fmt::format(
+        "{}: has no lists of words and of labels, but the lists {}; say which to read: "
+        "data.columns = \"WORDS,LABELS\" (of `lpmm eval`: --columns). Lists that need no word: {}; {}",
+        path, printable(fmt::format("{}", fmt::join(table.lists, ", "))), fmt::join(kWordLists, ", "),
+        fmt::join(kTagLists, ", ")));
   }
   TaggedFile file{path, {}};
   table.keep_readable([&](Table::Row& row) {

@@ -81,7 +81,8 @@ void name_sentences(const DataRequest& request, RunConfig& config) {
   TextOptions& text = config.data.text;
   if (request.task.empty()) {
     if (request.data.empty()) return;
-    if (config.data.set == kSentencesByPath && !text.path.empty()) {  // whose classes it may lack some of
+    // Of those it may lack some; other columns are not those of the run's own files.
+    if (config.data.set == kSentencesByPath && !text.path.empty() && request.columns.empty()) {
       text.test_path = request.data;
       return;
     }

@@ -22,6 +22,8 @@ void name_data(const DataRequest& request, RunConfig& config) {
   if (request.tests_last && !row.has_test_file) refuse("--test");
   if (!request.task.empty() && row.name_task == nullptr) refuse("--task");
   if (request.tests_last) config.data.test_file = kTestFile;
+  if (!request.columns.empty()) config.data.text.columns = request.columns;
+  if (request.skips_broken) config.data.conversations.skip_broken = true;
   const bool is_also_by_path = row.other(config.data.set) != nullptr;
   // Another's chat template is that of the model that is evaluated.
   if (is_also_by_path && !request.checkpoint.empty()) {

@@ -80,6 +80,8 @@ class Task {
 struct DataRequest {
   std::string data = {};        // a path or the name of a set
   std::string task = {};        // a set of sentences, which then lies at `data`
+  std::string columns = {};     // of the table at `data`, in place of the run's
+  bool skips_broken = false;    // leaves out rows that cannot be read
   bool tests_last = false;      // the test file, not the development file
   std::string checkpoint = {};  // of the model that is evaluated
 };

@@ -59,6 +59,19 @@ TEST_F(OwnData, ATableTrainsAnImportedModelInThreeCommands) {
   const Outcome scored = lpmm({"eval", "mine", "--data", "more.jsonl", "--json"});
   ASSERT_EQ(scored.code, 0) << scored.err;
   EXPECT_EQ(scored.json()["sentences"], 1);
+  // Its columns may have other names, and rows that cannot be read are left out where that is asked for.
+  write("named.csv", "body,kind\na cat,up\n");
+  expect_failure(lpmm({"eval", "mine", "--data", "named.csv"}), 1,
+                 {"named.csv: has no column", "(of `lpmm eval`: --columns)"});
+  const Outcome named = lpmm({"eval", "mine", "--data", "named.csv", "--columns", "body,kind", "--json"});
+  ASSERT_EQ(named.code, 0) << named.err;
+  EXPECT_EQ(named.json()["test_loss"], scored.json()["test_loss"]);
+  write("rare.csv", "text,mood\na cat,up\na dog,flat\n");
+  expect_failure(lpmm({"eval", "mine", "--data", "rare.csv"}), 1,
+                 {"line 3 has the label \"flat\"", "--skip-broken"});
+  const Outcome rare = lpmm({"eval", "mine", "--data", "rare.csv", "--skip-broken", "--json"});
+  expect_said(rare, "1 of 2 cannot be read and are left out");
+  EXPECT_EQ(rare.json()["test_loss"], scored.json()["test_loss"]);
   // As another set, it has all of its rows tested, and those are of the classes that the run has.
   const Outcome other = lpmm({"eval", "mine", "--task", "sentences", "--data", "more.jsonl", "--json"});
   ASSERT_EQ(other.code, 0) << other.err;
