@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <set>
 
@@ -54,7 +55,7 @@ class Cursor {
   void expect_left(std::uint64_t bytes) const {
     if (bytes > size_ - at_) throw refusal("it ends within its header");
   }
-  Json value(std::uint32_t kind, bool may_be_list);
+  Json value(const std::string& key, std::uint32_t kind, bool may_be_list);
 
  private:
   void take(std::span<std::byte> out) {
@@ -73,6 +74,11 @@ class Cursor {
     }
   }
 
+  Json finite(const std::string& key, double value) const {
+    if (std::isfinite(value)) return value;
+    throw refusal(fmt::format("{} has a number that is not finite", printable(key)));
+  }
+
   const File& file_;
   std::uint64_t size_, at_ = 0, begin_ = 0, values_ = 0;
   std::vector<std::byte> piece_;
@@ -83,7 +89,7 @@ double as_printed(float value) {
   return std::strtod(fmt::format("{}", value).c_str(), nullptr);
 }
 
-Json Cursor::value(std::uint32_t kind, bool may_be_list) {
+Json Cursor::value(const std::string& key, std::uint32_t kind, bool may_be_list) {
   if (++values_ > kMostValues) throw refusal("it has too many values");
   switch (kind) {
     case kU8:
@@ -99,7 +105,7 @@ Json Cursor::value(std::uint32_t kind, bool may_be_list) {
     case kI32:
       return number<std::int32_t>();
     case kF32:
-      return as_printed(number<float>());
+      return finite(key, as_printed(number<float>()));
     case kBool:
       return number<std::uint8_t>() != 0;
     case kText:
@@ -109,17 +115,17 @@ Json Cursor::value(std::uint32_t kind, bool may_be_list) {
     case kI64:
       return number<std::int64_t>();
     case kF64:
-      return number<double>();
+      return finite(key, number<double>());
     default:
       break;
   }
   if (kind != kList || !may_be_list)
-    throw refusal(fmt::format("it has a value of the unknown type {}", kind));
+    throw refusal(fmt::format("{} is of the unknown type {}", printable(key), kind));
   const auto of = number<std::uint32_t>();
   const auto count = number<std::uint64_t>();
   expect_left(count);
   Json list = Json::array();
-  for (std::uint64_t i = 0; i < count; ++i) list.push_back(value(of, false));
+  for (std::uint64_t i = 0; i < count; ++i) list.push_back(value(key, of, false));
   return list;
 }
 
@@ -130,7 +136,7 @@ Json read_keys(Cursor& from, std::uint64_t count) {
     std::string name = from.text();
     const auto kind = from.number<std::uint32_t>();
     if (keys.contains(name)) throw from.refusal(fmt::format("it has {} twice", printable(name)));
-    keys[name] = from.value(kind, true);
+    keys[name] = from.value(name, kind, true);
   }
   return keys;
 }
@@ -270,6 +276,7 @@ GgufFile::GgufFile(const std::string& path) : file_(path, File::Mode::kRead) {
   const std::uint64_t alignment = alignment_of(keys_), begin = aligned(from.at(), alignment),
                       size = file_.size();
   std::set<std::string> names;
+  std::vector<const GgufTensor*> places;
   for (GgufTensor& tensor : tensors_) {
     if (!names.insert(tensor.name).second) {
       throw from.refusal(fmt::format("it has {} twice", printable(tensor.name)));
@@ -278,8 +285,19 @@ GgufFile::GgufFile(const std::string& path) : file_(path, File::Mode::kRead) {
       throw from.refusal(
           fmt::format("it ends before the end of {}: was it downloaded whole?", printable(tensor.name)));
     }
+    if (tensor.offset % alignment != 0) {
+      throw from.refusal(fmt::format("{} begins at byte {}, no multiple of {}", printable(tensor.name),
+                                     tensor.offset, alignment));
+    }
     tensor.offset += begin;
+    places.push_back(&tensor);
   }
+  std::ranges::sort(places, {}, &GgufTensor::offset);
+  const auto at = std::ranges::adjacent_find(places, [](const GgufTensor* one, const GgufTensor* next) {
+    return one->offset + one->bytes > next->offset;
+  });
+  if (at != places.end())
+    throw from.refusal(fmt::format("{} and {} overlap", printable(at[0]->name), printable(at[1]->name)));
 }
 
 const GgufTensor* GgufFile::find(const std::string& name) const {

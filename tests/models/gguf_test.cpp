@@ -351,7 +351,7 @@ TEST_F(GgufTest, ScoresThatAreNoNumbersAndTooManyMergesAreRefused) {
       unpack_tokenizer(GgufFile(path("t.gguf")), path("back"), config);
     });
   };
-  EXPECT_NE(said_of().find("no numbers"), std::string::npos);
+  EXPECT_NE(said_of().find("tokenizer.ggml.scores has a number that is not finite"), std::string::npos);
   Json tokens = Json::array(), scores = Json::array();
   for (std::size_t i = 1; i <= 600; ++i) tokens.push_back(std::string(i, 'a')), scores.push_back(-1.5);
   keys["tokenizer.ggml.tokens"] = tokens;
@@ -431,6 +431,11 @@ TEST_F(GgufTest, ASentencePieceModelGivesTheSameIds) {
 }
 
 // ---- files that lie --------------------------------------------------------------------------------------------
+std::string bytes_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
 std::string small_file(const std::string& path) {
   const Json keys = {{"general.architecture", "llama"},
                      {"llama.block_count", 1},
@@ -443,8 +448,7 @@ std::string small_file(const std::string& path) {
         sink(values);
       }};
   write_gguf(path, keys, std::span(&tensor, 1));
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
+  return bytes_of(path);
 }
 
 TEST_F(GgufTest, ADamagedFileIsRefusedOrReadWithinItsBounds) {
@@ -470,6 +474,45 @@ TEST_F(GgufTest, ADamagedFileIsRefusedOrReadWithinItsBounds) {
       } catch (const RunError&) {
       }
     }
+  }
+}
+
+TEST_F(GgufTest, TensorsThatShareAPlaceOrBeginBetweenPlacesAreNamed) {
+  const std::vector<float> values(32, 0.5F);
+  std::vector<GgufSource> tensors;
+  for (const char* name : {"a.weight", "b.weight"}) {
+    tensors.push_back(
+        {name, {32}, find_gguf_type("f32"), [&](const GgufSource::Sink& sink) { sink(values); }});
+  }
+  write_gguf(path("x"), {{"general.architecture", "llama"}}, tensors);
+  const std::string whole = bytes_of(path("x"));
+  const auto said_of = [&](char a, char b) {
+    std::string bytes = whole;
+    for (const auto& [name, offset] : {std::pair{"a.weight", a}, {"b.weight", b}}) {
+      bytes[bytes.find(name) + 8 + 4 + 8 + 4] = offset;
+    }
+    std::ofstream(path("y"), std::ios::binary) << bytes;
+    return said([&] { GgufFile(path("y")); });
+  };
+  EXPECT_EQ(said_of(0, '\x80'), "no error");
+  EXPECT_EQ(said_of('\x80', 0), "no error");  // any order is right
+  for (const auto& [a, b] : {std::pair{0, 0}, {0, 0x60}, {0x60, 0}}) {
+    const std::string what = said_of(static_cast<char>(a), static_cast<char>(b));
+    EXPECT_NE(what.find("a.weight"), std::string::npos) << what;
+    EXPECT_NE(what.find("b.weight"), std::string::npos) << what;
+    EXPECT_NE(what.find("overlap"), std::string::npos) << what;
+  }
+  EXPECT_NE(said_of(1, '\x80').find("a.weight begins at byte 1, no multiple of 32"), std::string::npos);
+}
+
+TEST_F(GgufTest, NumbersThatAreNotFiniteAreNamed) {
+  for (const float value :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    write_gguf(path("x"), {{"llama.attention.layer_norm_epsilon", value}}, {});
+    const std::string what = said([&] { GgufFile(path("x")); });
+    EXPECT_NE(what.find("llama.attention.layer_norm_epsilon has a number that is not finite"),
+              std::string::npos)
+        << what;
   }
 }
 
