@@ -20,6 +20,11 @@ ConfigOptions with_families(ConfigOptions options) {
   return options;
 }
 
+ModelSetting mlp_width(int low) {
+  return {kMlpWidth, 0, static_cast<double>(low), 1 << 20,
+          "channels inside an MLP; 0: the name's own, or 4 times embedding"};
+}
+
 ModelSetting label_smoothing() {
   return {"label_smoothing", 0.0, 0, 0.999, "share of the target spread over all classes"};
 }

@@ -23,6 +23,8 @@ Family bert();
 Family modernbert();
 Family transformer();
 
+// Models of text have it. complete() fills it in; with a low of 0 it stays 0, as runs of a GPT-2 store it.
+ModelSetting mlp_width(int low = 1);
 // Settings that classifiers share.
 ModelSetting label_smoothing();
 ModelSetting multi_label();

@@ -131,7 +131,7 @@ Family gpt() {
                        {"embedding", 0, 1, 1 << 16, "channels of a position; 0: the name's own"},
                        {kContext, 0, 1, 1 << 20, "positions; 0: the name's own"},
                        {kVocabulary, 0, 2, 1 << 24, "tokens; 0: the name's or the tokenizer's own"},
-                       {"mlp_width", 0, 0, 1 << 20, "channels inside an MLP; 0: 4 times embedding"},
+                       mlp_width(0),
                        {"epsilon", 1e-5, 1e-12, 1, "of the norms"},
                        {"relu", false, 0, 0, "in MLPs ReLU in place of GELU (tanh form)"},
                        {"swish", false, 0, 0, "in MLPs swish in its place"},

@@ -280,7 +280,7 @@ std::vector<ModelSetting> settings() {
       {"kv_heads", 0, 0, 1000, "heads of keys and values; 0: as many as of queries"},
       {"embedding", 0, 1, 1 << 16, "channels of a position; 0: the name's own"},
       {"head_width", 0, 0, 1 << 16, "channels of a head; 0: embedding / heads"},
-      {"mlp_width", 0, 1, 1 << 20, "channels inside an MLP; 0: the name's own"},
+      mlp_width(),
       {kContext, 0, 1, 1 << 20, "positions; 0: the name's own"},
       {kVocabulary, 0, 2, 1 << 24, "tokens; 0: the name's or the tokenizer's own"}};
   const ModelSetting more[] = {

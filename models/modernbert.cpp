@@ -134,7 +134,7 @@ Family modernbert() {
       .settings = {{"layers", 0, 1, 1000, "layers of attention and MLP; 0: the name's own"},
                    {"heads", 0, 1, 1000, "heads of attention; 0: the name's own"},
                    {"embedding", 0, 1, 1 << 16, "channels of a position; 0: the name's own"},
-                   {"mlp_width", 0, 1, 1 << 20, "channels inside an MLP; 0: the name's own"},
+                   mlp_width(),
                    {kContext, 0, 1, 1 << 20, "positions; 0: the name's own"},
                    {kVocabulary, 0, 2, 1 << 24, "tokens; 0: the name's or the tokenizer's own"},
                    {"theta", 160000.0, 1, 1e12, "base of the rotary frequencies"},

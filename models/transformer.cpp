@@ -133,7 +133,7 @@ Family transformer() {
                        {"decoder_layers", 0, 1, 1000, "layers that tell the target; 0: the name's own"},
                        {"heads", 0, 1, 1000, "heads of attention; 0: the name's own"},
                        {"embedding", 0, 1, 1 << 16, "channels of a position; 0: the name's own"},
-                       {"mlp_width", 0, 1, 1 << 20, "channels inside an MLP; 0: the name's own"},
+                       mlp_width(),
                        {kContext, 0, 1, 1 << 20, "positions; 0: the name's own"},
                        {kVocabulary, 0, 2, 1 << 24, "tokens; 0: the name's or the tokenizer's own"},
                        {kEnd, -1, 0, 1 << 24, "token that sentences end with; -1: the tokenizer's"},

@@ -87,6 +87,11 @@ ModelConfig complete(const ModelConfig& config) {
       if (s.key == key && lowest(s) < s.low && c.value(key) == s.standard) c.set(key, size);
     }
   }
+  for (const ModelSetting& s : family.settings) {
+    if (s.key == kMlpWidth && lowest(s) < s.low && c.value(s.key) == s.standard) {
+      c.set(s.key, std::int64_t{4} * c.integer("embedding"));
+    }
+  }
   if (family.reads->has_tokens && c.length == 0) c.length = c.integer(kContext);
   return c;
 }

@@ -21,6 +21,8 @@ namespace lpmm {
 // Integer settings that every family which reads tokens has (TaskRow::has_tokens): positions a model has, and
 // tokens it knows (0: as many as the data's tokenizer has).
 inline constexpr std::string_view kContext = "context", kVocabulary = "vocabulary";
+// Channels inside an MLP of those families.
+inline constexpr std::string_view kMlpWidth = "mlp_width";
 // The number of sentences that a token may belong to, for families that tell sentences apart.
 inline constexpr std::string_view kTypes = "types";
 // Flags of families that read sentences and have heads of these kinds, as the data asks for them: any number
@@ -101,7 +103,8 @@ struct FamilyList {
 inline const TaskRow& task_of(const ModelConfig& config) {
   return *config.family->reads;
 }
-// Fills in the name's own sizes where 0 asks for them, and the context as the length where none is given.
+// Fills in the name's own sizes where 0 asks for them, 4 times the embedding as the width of an MLP where the
+// name has none, and the context as the length where none is given.
 ModelConfig complete(const ModelConfig& config);
 // Throws UsageError for sizes that the model cannot have. `gathers` is for updates without an accumulator:
 // ProgramBuilder::gather_gradients.

@@ -126,6 +126,33 @@ TEST(Families, WhatIsGivenGoesBeforeTheNamesOwn) {
   EXPECT_EQ(complete(config).integer("layers"), layers);
 }
 
+TEST(Families, AnMlpIsAsWideAsTheHelpSays) {
+  int count = 0;
+  for (const Family& family : families().rows) {
+    const auto row = std::ranges::find(family.settings, kMlpWidth, &ModelSetting::key);
+    if (row == family.settings.end()) continue;
+    EXPECT_EQ(lowest(*row), 0);
+    EXPECT_EQ(row->help, "channels inside an MLP; 0: the name's own, or 4 times embedding");
+    const auto of_width = [&](std::int64_t width) {
+      ModelConfig c = families().config(std::string(family.models[0].name));
+      for (const std::string_view key : {std::string_view("layers"), std::string_view("decoder_layers"),
+                                         std::string_view("heads"), kEnd, kStart}) {
+        if (c.has(key)) c.set(key, std::int64_t{1});
+      }
+      c.set("embedding", std::int64_t{8});
+      c.set(kContext, std::int64_t{4});
+      c.set(kVocabulary, std::int64_t{10});
+      c.set(kMlpWidth, width);
+      return parameters(*make_model(c));
+    };
+    EXPECT_EQ(of_width(0), of_width(32)) << family.name;
+    EXPECT_LT(of_width(32), of_width(static_cast<std::int64_t>(row->high))) << family.name;
+    EXPECT_THROW(of_width(static_cast<std::int64_t>(row->high) + 1), UsageError) << family.name;
+    ++count;
+  }
+  EXPECT_EQ(count, 6);
+}
+
 TEST(Families, WrongConfigurations) {
   try {
     families().config("resnet21");
