@@ -23,6 +23,9 @@ using Parser = http::request_parser<http::string_body>;
 
 // Limits the bytes of a request that lie unread: a header, or the lines between chunks.
 constexpr std::size_t kMostUnread = 64 << 10;
+// Limit how long and how much of a refused request is thrown away.
+constexpr std::chrono::milliseconds kMostDraining{2000};
+constexpr std::size_t kMostDropped = 64 << 20;
 
 std::string text_of(const Parser& parser, http::field name) {
   const auto value = parser.get()[name];
@@ -195,6 +198,15 @@ bool Connection::flush() {
     if (!wait(POLLOUT, until)) is_gone_ = true;
   }
   return !is_gone_;
+}
+
+void Connection::drain() {
+  shutdown(socket_, SHUT_WR);
+  const auto until = Clock::now() + std::min(limits_.patience, kMostDraining);
+  for (std::size_t dropped = 0; dropped < kMostDropped && !is_gone_ && wait(POLLIN, until);
+       received_.clear()) {
+    dropped += receive();
+  }
 }
 
 }  // namespace lpmm

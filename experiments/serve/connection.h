@@ -66,6 +66,9 @@ class Connection {
   bool send_some();
   // Returns true if the client took everything within its patience; the connection is over otherwise.
   bool flush();
+  // Throws away what the client still sends, for a while: many read an answer only when they have sent their
+  // request, and bytes that nobody read would make the system drop the answer. Nothing can be sent then.
+  void drain();
   // No request follows.
   void close_after() { keeps_ = false; }
   bool keeps() const { return keeps_; }

@@ -47,7 +47,7 @@ void serve_client(Connection& connection, const std::atomic<bool>& stopping, con
     } catch (const ApiError& error) {
       connection.close_after();
       tell_error(connection, error);
-      connection.flush();
+      if (connection.flush()) connection.drain();
       return;
     }
     if (!request) return;

@@ -78,6 +78,7 @@ class Client {
       sent = ::send(socket_, text.data(), text.size(), MSG_NOSIGNAL);
       if (sent > 0) text.remove_prefix(static_cast<std::size_t>(sent));
     }
+    EXPECT_TRUE(text.empty()) << "the server closed before it had all";
   }
   // All that comes until the server closes.
   std::string rest() const {
@@ -239,6 +240,7 @@ TEST_F(Serve, HostileClientsAreToldWhyAndStopNobody) {
       {"\x16\x03\x01\x02 hello\r\n\r\n", 400, "no HTTP"},
       {post + "X: " + std::string(40000, 'a') + "\r\n\r\n", 431, "16384"},
       {post + "Content-Length: 5000\r\n\r\n" + std::string(5000, ' '), 413, "2000"},
+      {post + "Content-Length: 8000000\r\n\r\n" + std::string(8000000, ' '), 413, "2000"},
       {post + "Content-Length: 99999999999999999999\r\n\r\n", 400, "no HTTP"},
       {post + "Transfer-Encoding: chunked\r\n\r\nfff\r\n" + std::string(4095, ' ') + "\r\n0\r\n\r\n", 413,
        "2000"},
