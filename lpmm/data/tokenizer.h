@@ -113,6 +113,11 @@ bool is_plain_gpt2(const std::string& folder);
 std::string tokenizer_in(const std::string& folder);
 // The files that load_tokenizer reads of it; empty where there are none.
 std::vector<std::string> tokenizer_paths(const std::string& path);
+// The name by which such a file of a tokenizer is found in a folder. `kind`: as describe() has it.
+std::string standard_tokenizer_name(std::string_view kind, const std::string& file);
+// Copies a tokenizer's files, and those beside that belong to it, into `folder`, which load_tokenizer then
+// takes.
+void copy_tokenizer(const std::string& path, std::string_view kind, const std::string& folder);
 // The tokenizer that describe() described; `files` is where those that lie in files are, gpt2's folder or
 // what load_tokenizer takes. Throws RunError where the description is none, or the files are not those it was
 // made from.

@@ -288,7 +288,7 @@ std::unique_ptr<Tokenizer> saved_tokenizer(const std::string& checkpoint, const 
   const auto found = saved.find("tokenizer");
   if (found == saved.end()) return nullptr;
   try {
-    auto tokenizer = make_tokenizer(*found, saved_tokenizer_files(checkpoint, config.data.text));
+    auto tokenizer = make_tokenizer(*found, saved_tokenizer_files(checkpoint, config));
     const int rows = complete(config.model).integer(kVocabulary);
     if (rows > 0) tokenizer->fit(rows);
     return tokenizer;

@@ -210,7 +210,7 @@ std::string Run::begin() {
   }
   if (!log_) return initial.checkpoint;
   const std::string sealed = sealed_config(config_);  // which refuses some paths
-  keep_model_files(initial.checkpoint, folder_.root, *data_, config_.data.conversations.chat_template);
+  keep_model_files(initial.checkpoint, folder_.root, *data_, setup_);
   write_text(folder_.config, sealed);  // before any record
   log_->cut(0);
   return initial.checkpoint;

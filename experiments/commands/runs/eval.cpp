@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "experiments/commands/arguments.h"
@@ -11,6 +12,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/base/exit_code.h"
 #include "lpmm/base/progress.h"
+#include "lpmm/data/images.h"
 #include "lpmm/program/family.h"
 #include "lpmm/run/beside/model_files.h"
 #include "lpmm/run/checkpoint.h"
@@ -39,6 +41,15 @@ void check_data(const Setup& setup, const std::string& checkpoint) {
                   task_of(config.model).reads, checkpoint));
 }
 
+// Throws RunError where the run's data lies at a relative path that leads nowhere from here.
+void check_path(const std::string& path) {
+  if (std::filesystem::path(path).is_absolute() || path.empty() || !find_data(path).empty()) return;
+  throw RunError(
+      fmt::format("{}: is not there; a relative path is looked for in the current folder and in LPMM_DATA: "
+                  "run this where the training ran, or give --data",
+                  path));
+}
+
 int run_eval(const EvalArguments& o) {
   DataRequest request = o.request;
   request.checkpoint = find_checkpoint(o.path);
@@ -49,6 +60,7 @@ int run_eval(const EvalArguments& o) {
                                  with_families({.settings = std::move(settings)}));
   const TaskRow& task = task_of(config.model);
   name_data(request, config);
+  check_path(config.data.text.path);
   config.optimizer.frozen = true;
   if (o.average) take_averages(config.policy, checkpoint);
   auto tokenizer = saved_tokenizer(checkpoint, config);

@@ -32,18 +32,10 @@ struct ExportArguments {
   bool hugging_face = false, gguf = false, average = false, overwrite = false, json = false;
 };
 
-// The name by which a file of this kind is found beside a model, whatever the run called it.
-fs::path standard_name(const Json& described, const fs::path& file) {
-  const auto kind = described.at("kind").get<std::string>();
-  if (kind == kSentencePiece) return kSentencePieceFile;
-  return kind == kTokenizerJson || kind == kVocabTxt ? fs::path(kind) : file.filename();
-}
-
 // The files of its tokenizer under their publisher's names, as programs beside lpmm look for them; returns
 // which.
 std::vector<std::string> write_tokenizer_files(const Json& described, const PublishedTokenizer& published,
-                                               const TextOptions& text, const std::string& output) {
-  const std::string files = tokenizer_files(text);
+                                               const std::string& files, const std::string& output) {
   std::vector<std::pair<fs::path, std::string>> names;  // and what is written
   if (described.at("kind") == kGpt2Tokenizer) {
     for (const auto& file : published.files) {
@@ -51,7 +43,8 @@ std::vector<std::string> write_tokenizer_files(const Json& described, const Publ
     }
   } else if (described.contains("checksum")) {
     for (const fs::path file : tokenizer_paths(files)) {
-      names.emplace_back(file, (fs::path(output) / standard_name(described, file)).string());
+      const auto kind = described.at("kind").get<std::string>();
+      names.emplace_back(file, (fs::path(output) / standard_tokenizer_name(kind, file)).string());
     }
   }
   std::vector<std::string> texts;
@@ -73,18 +66,19 @@ std::vector<std::string> write_tokenizer_files(const Json& described, const Publ
 
 // The run's tokenizer as lpmm describes it, and its files where they are known; returns which.
 std::vector<std::string> export_tokenizer(const StoredWeights& weights, const Published& published,
-                                          const TextOptions& text, const std::string& output) {
+                                          const RunConfig& config, const std::string& output) {
   const Json run = checkpoint_run(weights.path());
   const auto tokenizer = run.find("tokenizer");
   if (tokenizer != run.end()) write_text(output + "/" + kOwnTokenizer, tokenizer->dump(1) + "\n");
   const PublishedFacts facts = weights.facts();
-  const bool are_kept = !facts.files.empty() && saved_tokenizer_files(weights.path(), text) == facts.files;
+  const std::string files = saved_tokenizer_files(weights.path(), config);
+  const bool are_kept = !facts.files.empty() && files == facts.files;
   if (are_kept && tokenizer != run.end()) make_tokenizer(*tokenizer, facts.files);  // compares them
   std::vector<std::string> written =
       write_back(facts, publisher_of(published.by), Beside::kTokenizer, output);
   if (tokenizer != run.end()) written.push_back(kOwnTokenizer);
   if (are_kept || tokenizer == run.end()) return written;
-  for (std::string& name : write_tokenizer_files(*tokenizer, published.tokenizer, text, output)) {
+  for (std::string& name : write_tokenizer_files(*tokenizer, published.tokenizer, files, output)) {
     written.push_back(std::move(name));
   }
   return written;
@@ -117,7 +111,7 @@ int export_hugging_face(const ExportArguments& o, const std::string& path, Devic
     tell(fmt::format("{}: its head of {} classes is new: the model came without one and is not trained yet\n",
                      o.output, stored_classes(weights, config.model)));
   }
-  const std::vector<std::string> written = export_tokenizer(weights, published, config.data.text, o.output);
+  const std::vector<std::string> written = export_tokenizer(weights, published, config, o.output);
   remove_others(weights.facts(), publisher_of(published.by), written, o.output);
   if (const auto lost = not_written(weights.facts(), publisher_of(published.by), o.output); !lost.empty()) {
     tell(fmt::format("{}: not written, as the model has a head now and makes no vectors: {}\n", o.output,
@@ -142,11 +136,9 @@ int export_gguf(const ExportArguments& o, const std::string& path, Device& devic
                                               : o.type;
   const ExportedRun run = exported_run(path);
   const StoredWeights weights(path, {}, o.average);
-  const std::string left_out =
-      write_gguf_model(weights, run.published, run.config.model, *find_gguf_type(name), o.output, device,
-                       [&](const std::string& folder) {
-                         export_tokenizer(weights, run.published, run.config.data.text, folder);
-                       });
+  const std::string left_out = write_gguf_model(
+      weights, run.published, run.config.model, *find_gguf_type(name), o.output, device,
+      [&](const std::string& folder) { export_tokenizer(weights, run.published, run.config, folder); });
   if (!left_out.empty()) tell(fmt::format("{}: {}\n", o.output, left_out));
   write_modelfile(o.output, o.overwrite);
   print_answer(

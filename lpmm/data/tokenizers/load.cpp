@@ -294,6 +294,25 @@ std::vector<std::string> tokenizer_paths(const std::string& path) {
   return paths;
 }
 
+std::string standard_tokenizer_name(std::string_view kind, const std::string& file) {
+  if (kind == kSentencePiece) return std::string(kSentencePieceFile);
+  return kind == kTokenizerJson || kind == kVocabTxt ? std::string(kind) : fs::path(file).filename().string();
+}
+
+void copy_tokenizer(const std::string& path, std::string_view kind, const std::string& folder) {
+  constexpr std::uint64_t kMost = 64 << 20;
+  make_folder(folder);
+  for (const fs::path file : tokenizer_paths(path)) {
+    write_text((fs::path(folder) / standard_tokenizer_name(kind, file)).string(), read_text(file, kMost));
+    std::error_code error;
+    for (const char* name :
+         {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "config.json"}) {
+      const fs::path beside = file.parent_path() / name, to = fs::path(folder) / name;
+      if (fs::exists(beside, error)) write_text(to.string(), read_text(beside.string(), kMost));
+    }
+  }
+}
+
 std::unique_ptr<PipelineTokenizer> load_pipeline_tokenizer(const std::string& path) {
   const std::string file = tokenizer_file(path);
   Pipeline parts = file.ends_with(".txt") ? read_vocab_txt(file)

@@ -25,6 +25,7 @@ namespace {
 
 constexpr std::uint64_t kLongest = 1 << 26;
 constexpr double kWhite = 255;
+constexpr const char* kTokenizerFolder = "/tokenizer";  // of one that the configuration names
 
 std::string files_of_run(const fs::path& run) {
   std::error_code error;
@@ -86,6 +87,18 @@ void copy_folder(const fs::path& from, const fs::path& to) {
   }
 }
 
+// Returns true if `text` names files of a tokenizer that do not lie in a run.
+bool names_others(const TextOptions& text) {
+  const fs::path named = names_tokenizer_files(text) ? text.tokenizer : text.folder;
+  return !named.empty() && named.filename() != kModelFiles && named.parent_path().filename() != kModelFiles;
+}
+
+bool holds_tokenizer(const std::string& folder) {
+  std::error_code error;
+  return fs::is_directory(folder, error) &&
+         (!tokenizer_in(folder).empty() || fs::exists(fs::path(folder) / kGpt2Tokens, error));
+}
+
 // Returns a file in a folder that `made` lacks, or the path itself if it is no folder; empty: there is none.
 std::string other_file(const fs::path& there, const fs::path& made) {
   std::error_code error;
@@ -102,16 +115,17 @@ std::string model_files_of(const std::string& checkpoint) {
   return files_of_run(fs::absolute(checkpoint).lexically_normal().parent_path().parent_path());
 }
 
-std::string saved_tokenizer_files(const std::string& checkpoint, const TextOptions& text) {
-  const std::string kept = model_files_of(checkpoint);
-  const fs::path named = names_tokenizer_files(text) ? text.tokenizer : text.folder;
-  const bool names_others =
-      !named.empty() && named.filename() != kModelFiles && named.parent_path().filename() != kModelFiles;
-  if (names_others) return tokenizer_files(text);
-  std::error_code error;
-  const bool is_kept =
-      !kept.empty() && (!tokenizer_in(kept).empty() || fs::exists(fs::path(kept) / kGpt2Tokens, error));
-  return is_kept ? kept : tokenizer_files(text);
+std::string saved_tokenizer_files(const std::string& checkpoint, const RunConfig& config) {
+  const TextOptions& text = config.data.text;
+  const std::string kept = model_files_of(checkpoint), own = kept + kTokenizerFolder;
+  const bool names = names_others(text);
+  const auto is_of_run = [&] {
+    const std::string run = config_of_run(checkpoint);
+    return run.empty() ||
+           load_config(run, {.families = config.families}).data.text.tokenizer == text.tokenizer;
+  };
+  if (!kept.empty() && holds_tokenizer(own) && (!names || is_of_run())) return own;
+  return !names && holds_tokenizer(kept) ? kept : tokenizer_files(text);
 }
 
 std::optional<Pixels> read_pixels(const std::string& folder) {
@@ -232,13 +246,20 @@ void make_model_files(const fs::path& run, const std::function<void(const fs::pa
 }
 
 void keep_model_files(const std::string& checkpoint, const fs::path& run, const DataSource& data,
-                      const std::string& chat_template) {
+                      const Setup& setup) {
   const std::string from = checkpoint.empty() ? "" : model_files_of(checkpoint);
   const auto* images = dynamic_cast<const ImageData*>(&data);
-  if (from.empty() && images == nullptr && chat_template.empty()) return;
+  const TextOptions& text = setup.config.data.text;
+  const Json tokenizer = setup.task->tokenizer() == nullptr ? Json() : setup.task->tokenizer()->describe();
+  const bool names = tokenizer.contains("checksum") && names_tokenizer_files(text) && names_others(text);
+  const std::string& chat_template = setup.config.data.conversations.chat_template;
+  if (from.empty() && images == nullptr && !names && chat_template.empty()) return;
   make_model_files(run, [&](const fs::path& folder) {
     if (!from.empty()) copy_folder(from, folder);
     if (!chat_template.empty()) keep_template(chat_template, folder.string());
+    if (const std::string own = folder.string() + kTokenizerFolder; names && !fs::exists(own)) {
+      copy_tokenizer(tokenizer_files(text), tokenizer["kind"].get<std::string>(), own);
+    }
     if (images == nullptr) return;
     if (!read_pixels(folder.string())) {
       Pixels pixels;

@@ -18,8 +18,8 @@ inline constexpr const char *kModelFiles = "model_files", *kPixelsFile = "prepro
 
 // The folder of the run that a checkpoint is of; empty: it keeps none.
 std::string model_files_of(const std::string& checkpoint);
-// Returns the files of that checkpoint's tokenizer: the run's, unless `text` names others.
-std::string saved_tokenizer_files(const std::string& checkpoint, const TextOptions& text);
+// Returns the files of that checkpoint's tokenizer: the run's, unless `config` names others.
+std::string saved_tokenizer_files(const std::string& checkpoint, const RunConfig& config);
 
 // Mean and deviation of each channel, of values from 0 to 1.
 struct Pixels {
@@ -44,10 +44,11 @@ std::shared_ptr<const ImageData> fit_images(const Setup& setup, ImageData data);
 // they are replaced. Throws UsageError for anything else, and leaves that as it is.
 void make_model_files(const std::filesystem::path& run,
                       const std::function<void(const std::filesystem::path& folder)>& fill);
-// For a run that begins: the files of the checkpoint that it starts from (empty: none) go on with it, and
-// numbers of its pictures that no file says, or says otherwise, are written down. So is its data.template, in
-// place of the model's own (empty: that). Throws as above, and RunError for what is neither file nor folder.
+// For a run that begins: the files of the checkpoint that it starts from (empty: none) go on with it, as do
+// those of a tokenizer that its configuration names; its data.template takes the place of the model's own, and
+// numbers of its pictures that no file says, or says otherwise, are written down. Throws as above, and
+// RunError for what is neither file nor folder.
 void keep_model_files(const std::string& checkpoint, const std::filesystem::path& run, const DataSource& data,
-                      const std::string& chat_template);
+                      const Setup& setup);
 
 }  // namespace lpmm

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "lpmm/base/text.h"
+#include "lpmm/data/images.h"
 #include "lpmm/data/sentences/sentence_data.h"
 #include "lpmm/data/sentences/sentence_sets.h"
 #include "lpmm/program/family.h"
@@ -81,13 +82,15 @@ void name_sentences(const DataRequest& request, RunConfig& config) {
   TextOptions& text = config.data.text;
   if (request.task.empty()) {
     if (request.data.empty()) return;
-    // Of those it may lack some; other columns are not those of the run's own files.
-    if (config.data.set == kSentencesByPath && !text.path.empty() && request.columns.empty()) {
+    // Of the run's own classes it may lack some; other columns are not those of the run's own files.
+    const bool has_own = config.data.set == kSentencesByPath && !find_data(text.path).empty();
+    if (has_own && request.columns.empty()) {
       text.test_path = request.data;
       return;
     }
     config.data.set = kSentencesByPath;
     text.path = request.data;
+    text.test_path.clear();
     text.validation_share = 1;  // all of it is new
     return;
   }

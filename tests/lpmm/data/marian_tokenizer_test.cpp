@@ -124,6 +124,9 @@ TEST_F(MarianTokenizerTest, ADescriptionIsOfAllFiles) {
               std::string::npos)
         << name;
   }
+  const Scratch copy;
+  copy_tokenizer(kMarianText, "marian", copy.path());
+  EXPECT_EQ(load_tokenizer(copy.path())->describe(), described);
   EXPECT_EQ(tokenizer_paths(kMarianText).size(), 4U);
   EXPECT_EQ(tokenizer_in(kMarianText), kMarianText);
   EXPECT_EQ(marian_languages(kMarianText).target, "de");

@@ -34,6 +34,11 @@ class TokenizerBeside : public testing::Test {
     write("vocab.json", vocabulary.dump());
     write("merges.txt", "#version: 0.2\na b\n");
   }
+  // A copy of the tokenizer in that file.
+  std::string copied(const std::string& name) const {
+    copy_tokenizer(folder_ / name, name, folder_ / "copy");
+    return folder_ / "copy";
+  }
   Scratch folder_;
 };
 
@@ -71,6 +76,8 @@ TEST_F(TokenizerBeside, AVocabTxtMayBeMpnets) {
   };
   EXPECT_EQ(pair().ids, (Ids{0, 4, 6, 2, 2, 5, 2}));
   EXPECT_EQ(pair().types, Ids(7));
+  EXPECT_EQ(load_tokenizer(copied("vocab.txt"))->describe(),
+            load_tokenizer(folder_ / "vocab.txt")->describe());
   write("config.json", R"({"model_type": "bert"})");
   EXPECT_NE(said(pair).find("as BERT's has"), std::string::npos);
   write("tokenizer_config.json", R"({"tokenizer_class": "MPNetTokenizer"})");
@@ -91,6 +98,7 @@ TEST_F(TokenizerBeside, VocabJsonWithMergesIsOneWithTokensOfItsOwn) {
   const auto special = load_tokenizer(folder_ / "vocab.json");
   EXPECT_EQ(special->encode("<s>ab</s>"), (Ids{0, 28, 29}));
   EXPECT_EQ(special->end_of_text(), 29);
+  EXPECT_EQ(load_tokenizer(copied("vocab.json"))->describe(), special->describe());
   // A file that lost merges does not pass.
   write_bytes("cd");
   EXPECT_NE(said([&] { load_tokenizer(folder_ / "vocab.json"); }).find("no merge gives the token"),

@@ -277,6 +277,50 @@ TEST_F(OwnData, AnEmptyLineKeepsItsPlaceAmongTheAnswers) {
   EXPECT_EQ(std::ranges::count(labels.out, '\n'), 6) << labels.out << labels.err;
 }
 
+// A run keeps the tokenizer that its configuration names, with the files beside it.
+TEST_F(OwnData, ARunIsUsedFromAnyFolder) {
+  fs::create_directories(path("d"));
+  fs::create_directories(path("elsewhere"));
+  write("d/mine.txt", "[UNK]\n[PAD]\n[CLS]\n[SEP]\n[MASK]\nA\na\ncat\ndog\n");
+  write("d/tokenizer_config.json", R"({"do_lower_case": false})");
+  write("d/mine.csv", "text,label\nA cat,up\na dog,down\nA dog,up\na cat,down\nA cat dog,up\na a,down\n");
+  const std::vector<std::string> from = {
+      "train", "tune_sentences",       "--set", "model.name=bert",
+      "--set", "model.layers=1",       "--set", "model.heads=2",
+      "--set", "model.embedding=16",   "--set", "model.context=16",
+      "--set", "data.path=d/mine.csv", "--set", "data.tokenizer=d/mine.txt",
+      "--set", "train.batch=2",        "--out", "mine"};
+  const Outcome trained = lpmm(from);
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  write("asked.txt", "A cat\na dog\n");
+  const std::vector<std::string> classify = {"classify", path("mine"), "--file", path("asked.txt"), "--json"};
+  const Outcome here = lpmm(classify);
+  ASSERT_EQ(here.code, 0) << here.err;
+  const auto there = [&](const std::vector<std::string>& arguments) {
+    return run_lpmm(arguments, {.folder = path("elsewhere")});
+  };
+  EXPECT_EQ(there(classify).out, here.out);
+  expect_failure(
+      there({"eval", path("mine")}), 1,
+      {"d/mine.csv", "in the current folder and in LPMM_DATA", "where the training ran", "--data"});
+  const Outcome named = there({"eval", path("mine"), "--data", path("d/mine.csv")});
+  EXPECT_EQ(named.code, 0) << named.err;
+  const Outcome exported = there({"export", path("mine"), "--hf", "--out", "hf"});
+  ASSERT_EQ(exported.code, 0) << exported.err;
+  EXPECT_EQ(read_file(path("elsewhere/hf/vocab.txt")), read_file(path("d/mine.txt")));
+  // What starts from it keeps the tokenizer too.
+  const Outcome next = there({"train", "--init", path("mine"), "--set", "data.path=" + path("d/mine.csv"),
+                              "--set", "train.batch=2", "--set", "train.steps=1", "--out", "next"});
+  ASSERT_EQ(next.code, 0) << next.err;
+  fs::remove_all(path("mine"));
+  EXPECT_EQ(there({"classify", "next", "--file", path("asked.txt"), "--json"}).code, 0);
+  // Another tokenizer that a user names is not passed over.
+  write("elsewhere/other.txt", "[UNK]\n[PAD]\n[CLS]\n[SEP]\n[MASK]\nA\na\ncat\nbird\n");
+  expect_failure(there({"train", "--init", "next", "--set", "data.path=" + path("d/mine.csv"), "--set",
+                        "data.tokenizer=other.txt", "--out", "x"}),
+                 1, {"other.txt", "is another tokenizer"});
+}
+
 TEST_F(OwnData, WhatIsLeftOpenIsAskedFor) {
   ASSERT_EQ(lpmm({"import", kGolden + std::string("roberta_tiny"), "--out", "base"}).code, 0);
   expect_failure(lpmm({"train", "--init", "base", "--out", "mine"}), 2,

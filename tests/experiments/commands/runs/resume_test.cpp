@@ -176,6 +176,7 @@ TEST_F(Resume, ChangedDataAndTokenizersAreNoDamage) {
             0);
   write("text.txt", text);
   write("vocab.txt", vocabulary + "c\n");
+  std::filesystem::remove_all(run + "/model_files");  // as runs of earlier versions have none
   said = go_on("4", run);
   expect_failure(said, 1,
                  {tokenizer, "is another tokenizer", "checksum", "step_00000003", "Put the old files back"});

@@ -280,6 +280,8 @@ TEST_F(TextProgram, TokenizersOfFilesAndWords) {
   json other = stored["bases"]["bytes"];
   other["model"]["merges"].erase(5);
   write("published/tokenizer.json", other.dump());
+  EXPECT_EQ(run_lpmm({"sample", path("text"), "--tokens", "2"}).code, 0);  // by its own copy
+  fs::remove_all(path("text/model_files"));
   expect_failure(run_lpmm({"sample", path("text")}), 1, {"state.json", "checksum", file});
   expect_failure(train_gpt("none", {"--set", "data.tokenizer=" + path("none.json")}), 2,
                  {"none.json", "words"});
