@@ -61,11 +61,31 @@ std::string digest_of(const PackOptions& options, const PictureList& list) {
   return fmt::format("{:08x}{:08x}", crc32(bytes), crc32c(bytes));
 }
 
+// What data.path was packed from, as the run of the checkpoint says. Where the packed file is gone, that is
+// named in its place.
+void take_source(RunConfig& config, const std::string& checkpoint, Progress& progress) {
+  const Json run = checkpoint_run(checkpoint), from = run.value(kPacked, Json::object());
+  TextOptions& said = config.data.text;
+  if (from.value("file", "") != said.path) return;
+  PackedPictures& packed = config.data.packed;
+  packed = {said.path, from.value("path", ""), from.value("test_path", ""), from.value("columns", "")};
+  if (!find_data(said.path).empty()) return;
+  if (find_data(packed.path).empty()) {
+    throw RunError(fmt::format("{}: is not there, and neither is {}, whose pictures were packed in it",
+                               packed.file, packed.path));
+  }
+  progress.say(fmt::format("{}: is not there; it is packed again", packed.file));
+  said.path = packed.path;
+  said.test_path = packed.test_path;
+  said.columns = packed.columns;
+}
+
 }  // namespace
 
 void pack_named_pictures(RunConfig& config, const std::string& checkpoint, Progress& progress) {
   const TaskRow& task = task_of(config.model);
   if (!task.has_pictures || config.data.set != task.by_path || config.data.text.path.empty()) return;
+  if (!checkpoint.empty()) take_source(config, checkpoint, progress);
   const std::string path = find_data(config.data.text.path);
   std::error_code error;
   const bool is_pictures = fs::is_directory(path, error) || (!path.empty() && is_picture_table(path));
@@ -96,6 +116,10 @@ void pack_named_pictures(RunConfig& config, const std::string& checkpoint, Progr
   options.output =
       fs::absolute(folder / fmt::format("{}-{}{}", name, digest_of(options, list), kImageFileEnding))
           .string();
+  PackedPictures& packed = config.data.packed;
+  if (!packed.file.empty() && packed.file != options.output)
+    progress.warn(fmt::format("{}: its pictures have changed since the run packed them", path));
+  packed = {options.output, options.source.path, options.source.test_path, said.columns};
   said.path = options.output;
   said.test_path.clear();  // it is in there
   said.columns.clear();
@@ -104,10 +128,10 @@ void pack_named_pictures(RunConfig& config, const std::string& checkpoint, Progr
     return;
   }
   make_folder(folder.string());
-  const Packed packed = pack_images(options, std::move(list), progress);
-  for (const std::string& line : remarks(packed, options)) progress.warn(line);
+  const Packed done = pack_images(options, std::move(list), progress);
+  for (const std::string& line : remarks(done, options)) progress.warn(line);
   progress.say(fmt::format("{}: {} pictures of {} classes and {} to test on ({}), packed to {}: {}", path,
-                           packed.train, packed.classes, packed.test, packed.list.tested, options.output,
+                           done.train, done.classes, done.test, done.list.tested, options.output,
                            text_of(options.frame)));
 }
 

@@ -37,6 +37,11 @@ struct ConversationKeys {
   bool operator==(const ConversationKeys&) const = default;
 };
 
+// Pictures, as data.path, data.test_path and data.columns named them before data.path became the packed file.
+struct PackedPictures {
+  std::string file, path, test_path, columns;
+};
+
 struct RunConfig {
   const FamilyList* families = nullptr;  // that a name may be of
   ModelConfig model;                     // [model] name, and the settings of its family
@@ -53,7 +58,8 @@ struct RunConfig {
     bool keeps_last = false;                   // [data] last_batch: BatchPlan::keeps_last
     ConversationKeys conversations;
     PreferenceLoss preferences = kUsualPreferences;  // keys that only pairs of answers have
-    TextOptions text;  // path, tokenizer, tokenizer_folder, validation_share, length (0: model.context)
+    TextOptions text;       // path, tokenizer, tokenizer_folder, validation_share, length (0: model.context)
+    PackedPictures packed;  // no key: checkpoints keep it. An empty file: nothing was packed
   } data;
   struct {
     std::int64_t epochs = 0, steps = 0;  // [train] one of them; steps wins

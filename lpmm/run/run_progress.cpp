@@ -10,6 +10,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
 #include "lpmm/run/checkpoint.h"
+#include "lpmm/run/stored_weights.h"
 #include "lpmm/version.h"
 
 namespace lpmm {
@@ -157,6 +158,9 @@ Json state_json(const RunProgress& s, const RunConfig& config, std::int64_t step
   for (const auto& [name, value] : s.scores) out["scores"][name] = value;
   if (s.best.step > 0) {
     out["best"] = {{"step", s.best.step}, {"loss", s.best.loss}, {"tests_since", s.best.tests_since}};
+  }
+  if (const PackedPictures& p = config.data.packed; !p.file.empty()) {
+    out[kPacked] = {{"file", p.file}, {"path", p.path}, {"test_path", p.test_path}, {"columns", p.columns}};
   }
   return out;
 }

@@ -54,7 +54,8 @@ int stored_classes(const StoredWeights& weights, const ModelConfig& model);
 // and which tokens begin, end and fill up a text.
 inline constexpr const char *kClasses = "classes", *kSource = "source", *kSpecialTokens = "special_tokens";
 inline constexpr const char *kNumbered = "classes_by_number",  // of a run whose data numbers them
-    *kNewHead = "new_head";                                    // of an import whose file had no head
+    *kNewHead = "new_head",                                    // of an import whose file had no head
+        *kPacked = "packed";                                   // PackedPictures
 // Empty: nobody named them.
 std::vector<std::string> stored_class_names(const Json& run);
 // Other facts that its publisher stated.

@@ -120,6 +120,35 @@ TEST_F(ClassifyImages, AgreesWithEvalOnTheFolderThatWasTrainedOn) {
   EXPECT_EQ(accuracy("tuned", path("photos/test")), evaluated("tuned"));
 }
 
+TEST_F(ClassifyImages, ARunPacksItsPicturesAgainWhereThePackedFileIsGone) {
+  photos("photos");
+  trained(path("photos"), "run");
+  const double eval = evaluated("run");
+  const auto without_packed = [&](const std::vector<std::string>& arguments) {
+    fs::remove_all(path("data/packed"));
+    return lpmm(arguments);
+  };
+  const std::vector<std::string> evaluate = {"eval", path("run"), "--json"};
+  const Outcome again = without_packed(evaluate);
+  ASSERT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(again.json()["test_accuracy"], eval);
+  EXPECT_EQ(again.err.find("have changed"), std::string::npos) << again.err;
+  const auto go_on = [&](int steps) {
+    return std::vector<std::string>{"train",    "--out", path("run"),
+                                    "--resume", "--set", fmt::format("train.steps={}", steps)};
+  };
+  for (const int steps : {121, 122}) {  // the second time from a checkpoint of a run that went on
+    const Outcome longer = without_packed(go_on(steps));
+    EXPECT_EQ(longer.code, 0) << longer.err;
+  }
+  write("photos/train/cat/more.png", drawn(1, 14, 11, 3));
+  const Outcome other = without_packed(evaluate);
+  EXPECT_NE(other.err.find("photos: its pictures have changed"), std::string::npos) << other.err;
+  expect_failure(without_packed(go_on(123)), 2, {"its pictures have changed", "holds another run"});
+  fs::rename(path("photos"), path("moved"));
+  expect_failure(without_packed(evaluate), 1, {".images: is not there, and neither is " + path("photos")});
+}
+
 TEST_F(ClassifyImages, PicturesThatDoNotDecodeAreLeftOutWhereThatIsAskedFor) {
   photos("photos");
   write("photos/train/cat/cut.png", drawn(1, 14, 11, 3).substr(0, 60));
