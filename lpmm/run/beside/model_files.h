@@ -45,8 +45,8 @@ std::shared_ptr<const ImageData> fit_images(const Setup& setup, ImageData data);
 void make_model_files(const std::filesystem::path& run,
                       const std::function<void(const std::filesystem::path& folder)>& fill);
 // For a run that begins: the files of the checkpoint that it starts from (empty: none) go on with it, as do
-// those of a tokenizer that its configuration names; its data.template takes the place of the model's own, and
-// numbers of its pictures that no file says, or says otherwise, are written down. Throws as above, and
+// those of a tokenizer that its configuration names; its data.template takes the place of the model's own,
+// and numbers of its pictures that no file says, or says otherwise, are written down. Throws as above, and
 // RunError for what is neither file nor folder.
 void keep_model_files(const std::string& checkpoint, const std::filesystem::path& run, const DataSource& data,
                       const Setup& setup);
