@@ -124,18 +124,51 @@ class Memory:
         return self.codes.nbytes + self.steps.nbytes
 
 
-_VIEWS = ("__array__", "__dlpack__", "__getitem__", "adjoint", "as_strided", "chunk", "diagonal", "dsplit", "expand", "expand_as", "flatten",
-          "hsplit", "moveaxis", "movedim", "narrow", "numpy", "permute", "ravel", "reshape", "select", "split", "squeeze", "swapaxes", "swapdims",
-          "t", "tensor_split", "tolist", "transpose", "unbind", "unflatten", "unfold", "unsqueeze", "view", "view_as", "vsplit")
-# What returns a view of its first argument, as a method and as a function of torch's.
+_VIEWS = ("__getitem__", "adjoint", "as_strided", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_to", "chunk", "diagonal", "dsplit", "expand",
+          "expand_as", "flatten", "hsplit", "moveaxis", "movedim", "narrow", "permute", "ravel", "reshape", "select", "split", "squeeze",
+          "swapaxes", "swapdims", "t", "tensor_split", "transpose", "unbind", "unflatten", "unfold", "unsqueeze", "view", "view_as", "vsplit")
+# What returns views of its first argument, as a method and as a function of torch's; what reads values.
 VIEWS = frozenset([getattr(of, name) for name in _VIEWS for of in (torch.Tensor, torch) if hasattr(of, name)]
                   + [getattr(torch.Tensor, name).__get__ for name in ("H", "T", "mH", "mT", "real")])
+READERS = frozenset(getattr(torch.Tensor, name) for name in ("__array__", "__dlpack__", "numpy", "tolist"))
+_WRITERS = frozenset(["__setitem__", *(f"__i{name}__" for name in ("add", "and", "floordiv", "lshift", "mod", "mul", "or", "pow", "rshift",
+                                                                  "sub", "truediv", "xor"))])
+
+
+class DecodedView(torch.Tensor):
+    """A view of decoded values. It refuses to be written to, as that would change a copy only; what is computed of it is a plain tensor."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        kwargs, name = kwargs or {}, func.__name__
+        writes = name in _WRITERS or name[-1] == "_" and name[:2] != "__" and name != "requires_grad_" or func == torch.Tensor.data.__set__
+        into = (args[0] if isinstance(args[0], (list, tuple)) else args[:1]) if writes and args else (kwargs.get("out"),)
+        if any(isinstance(x, cls) for x in into):
+            raise RuntimeError(f"{name} would change decoded values of a packed tensor, and not the tensor; clone() them first")
+        with torch._C.DisableTorchFunctionSubclass():
+            return _as_views(func(*args, **kwargs)) if func in VIEWS and isinstance(args[0], cls) else func(*args, **kwargs)
+
+    def __deepcopy__(self, memo):
+        return memo.setdefault(id(self), self.clone())
+
+    def __reduce_ex__(self, protocol):
+        return self.as_subclass(torch.Tensor).__reduce_ex__(protocol)
+
+
+def _as_views(x):
+    return x.as_subclass(DecodedView) if isinstance(x, torch.Tensor) else type(x)(map(_as_views, x))
+
+
+def is_read(cls, func, args):
+    """Whether a function only reads values of a tensor of this class. Inside of torch.func, torch's own operators are asked instead."""
+    return (func in VIEWS or func in READERS) and args and isinstance(args[0], cls) and torch._C._functorch.peek_interpreter_stack() is None
 
 
 def read(func, packed, *args, **kwargs):
-    """A function's view of the values, which cannot be written to, as that would change a copy only."""
-    with torch.inference_mode():
-        return func(packed.dequantize(), *args, **kwargs)
+    """What a function of VIEWS or READERS gives for the values."""
+    with torch.no_grad():
+        out = func(packed.dequantize(), *args, **kwargs)
+    return _as_views(out) if func in VIEWS else out
 
 
 _READ_ONLY = ("{} would change a gradient that is a packed sum: after fold_gradients() it can be added to, multiplied by a number and "
@@ -240,7 +273,7 @@ class PackedGradient(torch.Tensor):
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
-        if func in VIEWS and isinstance(args[0], cls):
+        if is_read(cls, func, args):
             return read(func, *args, **(kwargs or {}))
         with torch._C.DisableTorchFunctionSubclass():
             return func(*args, **(kwargs or {}))

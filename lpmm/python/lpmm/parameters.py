@@ -7,7 +7,7 @@ import weakref
 import torch
 
 from . import _lpmm
-from .gradients import PARAMETER, VIEWS, Memory, PackedGradient, check_alone, check_type, read, where
+from .gradients import PARAMETER, Memory, PackedGradient, check_alone, check_type, is_read, read, where
 
 _PANEL = 1 << 22  # elements of a weight that exist at once
 _kept = threading.local()
@@ -131,8 +131,8 @@ class PackedParameter(torch.Tensor):
                 raise RuntimeError(f"a packed weight of shape {tuple(args[0].shape)} takes no other; lpmm.unpack(model) before you resize it, "
                                    "and make a new optimizer")
             return args[0].detach().copy_(args[1])
-        if func in VIEWS and isinstance(args[0], cls) and not (
-                torch.compiler.is_compiling() or torch.is_grad_enabled() and isinstance(args[0], torch.nn.Parameter)):
+        if not torch.compiler.is_compiling() and is_read(cls, func, args) and not (
+                torch.is_grad_enabled() and isinstance(args[0], torch.nn.Parameter)):
             return read(func, *args, **(kwargs or {}))
         with torch._C.DisableTorchFunctionSubclass():  # Tensor's own would make what comes out one of these
             return func(*args, **(kwargs or {}))
