@@ -118,7 +118,8 @@ void pack_named_pictures(RunConfig& config, const std::string& checkpoint, Progr
           .string();
   PackedPictures& packed = config.data.packed;
   if (!packed.file.empty() && packed.file != options.output)
-    progress.warn(fmt::format("{}: its pictures have changed since the run packed them", path));
+    progress.warn(fmt::format(
+        "{}: names, sizes or times of its pictures have changed since the run packed them", path));
   packed = {options.output, options.source.path, options.source.test_path, said.columns};
   said.path = options.output;
   said.test_path.clear();  // it is in there

@@ -37,7 +37,7 @@ std::string text_of(const Parser& parser, http::field name) {
     throw ApiError(431, fmt::format("the request's header has more than {} bytes", limits.header_bytes));
   }
   if (error == http::error::body_limit) {
-    throw ApiError(413, fmt::format("the request's body has more than {} bytes", limits.body_bytes));
+    throw ApiError(kTooLarge, fmt::format("the request's body has more than {} bytes", limits.body_bytes));
   }
   throw ApiError(400, fmt::format("this is no HTTP request: {}", error.message()));
 }

@@ -11,6 +11,8 @@
 
 namespace lpmm {
 
+inline constexpr int kTooLarge = 413;  // the status of a request whose rest is not read
+
 // An error that a client gets in place of an answer, as OpenAI's service words it.
 class ApiError : public std::runtime_error {
  public:

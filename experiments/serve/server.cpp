@@ -47,7 +47,7 @@ void serve_client(Connection& connection, const std::atomic<bool>& stopping, con
     } catch (const ApiError& error) {
       connection.close_after();
       tell_error(connection, error);
-      if (connection.flush()) connection.drain();
+      if (connection.flush() && error.status() == kTooLarge) connection.drain();
       return;
     }
     if (!request) return;

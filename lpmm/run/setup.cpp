@@ -40,7 +40,7 @@ void check_set(const ModelConfig& model, const std::string& set, const FamilyLis
 namespace {
 
 // Keys that programs of old let any run have: only a run that begins is asked.
-constexpr std::string_view kKeysOfOld[] = {"augment", "blocks", "side", "words"};
+constexpr std::string_view kKeysOfOld[] = {"augment", "blocks", "columns", "side", "words"};
 
 // Refuses keys that would do nothing, as only the rows of other sets have them.
 void check_keys(const RunConfig& config, bool begins) {

@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <utility>
 
 #include "kernels/device.h"
 #include "lpmm/base/error.h"
@@ -332,7 +331,8 @@ void Run::judge(double loss) {
 }
 
 void Run::save() {
-  if (std::exchange(saved_step_, state_.step) == state_.step) return;
+  if (saved_step_ == state_.step) return;
+  saved_step_ = state_.step;  // also where that fails: it ends the run
   if (!log_) {
     save_checkpoint(folder_.checkpoints, state_.step, config_.model.name, memory_, buffers_, {}, 0);
     return;

@@ -60,7 +60,10 @@ int run_eval(const EvalArguments& o) {
                                  with_families({.settings = std::move(settings)}));
   const TaskRow& task = task_of(config.model);
   name_data(request, config);
-  check_path(config.data.text.path);
+  if (request.data.empty()) check_path(config.data.text.path);
+  if (!request.columns.empty() && !task.takes("columns", config.data.set)) {
+    throw UsageError(fmt::format("--columns is for tables, and data.set = {} is none", config.data.set));
+  }
   config.optimizer.frozen = true;
   if (o.average) take_averages(config.policy, checkpoint);
   auto tokenizer = saved_tokenizer(checkpoint, config);

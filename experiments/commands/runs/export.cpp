@@ -32,10 +32,11 @@ struct ExportArguments {
   bool hugging_face = false, gguf = false, average = false, overwrite = false, json = false;
 };
 
-// The files of its tokenizer under their publisher's names, as programs beside lpmm look for them; returns
-// which.
-std::vector<std::string> write_tokenizer_files(const Json& described, const PublishedTokenizer& published,
-                                               const std::string& files, const std::string& output) {
+// Writes the files of its tokenizer under their publisher's names, as programs beside lpmm look for them, and
+// those beside them that are not `written` yet; adds which.
+void write_tokenizer_files(const Json& described, const PublishedTokenizer& published,
+                           const std::string& files, const std::string& output,
+                           std::vector<std::string>& written) {
   std::vector<std::pair<fs::path, std::string>> names;  // and what is written
   if (described.at("kind") == kGpt2Tokenizer) {
     for (const auto& file : published.files) {
@@ -45,6 +46,11 @@ std::vector<std::string> write_tokenizer_files(const Json& described, const Publ
     for (const fs::path file : tokenizer_paths(files)) {
       const auto kind = described.at("kind").get<std::string>();
       names.emplace_back(file, (fs::path(output) / standard_tokenizer_name(kind, file)).string());
+      for (const std::string name : kBesideTokenizers) {
+        const fs::path beside = file.parent_path() / name;
+        const bool is_own = name == "config.json" || std::ranges::count(written, name) > 0;
+        if (!is_own && fs::exists(beside)) names.emplace_back(beside, (fs::path(output) / name).string());
+      }
     }
   }
   std::vector<std::string> texts;
@@ -54,14 +60,12 @@ std::vector<std::string> write_tokenizer_files(const Json& described, const Publ
     for (const auto& [from, to] : names) texts.push_back(read_text(from.string(), kMost));
   } catch (const RunError& e) {
     tell(fmt::format("the tokenizer's files are not written: {}\n", e.what()));
-    return {};
+    return;
   }
-  std::vector<std::string> written;
   for (std::size_t i = 0; i < texts.size(); ++i) {
     write_text(names[i].second, texts[i]);
     written.push_back(fs::path(names[i].second).filename().string());
   }
-  return written;
 }
 
 // The run's tokenizer as lpmm describes it, and its files where they are known; returns which.
@@ -78,9 +82,7 @@ std::vector<std::string> export_tokenizer(const StoredWeights& weights, const Pu
       write_back(facts, publisher_of(published.by), Beside::kTokenizer, output);
   if (tokenizer != run.end()) written.push_back(kOwnTokenizer);
   if (are_kept || tokenizer == run.end()) return written;
-  for (std::string& name : write_tokenizer_files(*tokenizer, published.tokenizer, files, output)) {
-    written.push_back(std::move(name));
-  }
+  write_tokenizer_files(*tokenizer, published.tokenizer, files, output, written);
   return written;
 }
 

@@ -225,7 +225,8 @@ void keep_template(const std::string& named, const std::string& folder) {
     std::string text;
     for (const std::string_view key : kSpecialTokens) {
       const std::string token = one.tokens().value(key, "");
-      if (token != own.value(key, "")) text += fmt::format("{{% set {} = {} %}}\n", key, Json(token).dump());
+      const std::string value = token.empty() ? "undefined" : Json(token).dump();
+      if (token != own.value(key, "")) text += fmt::format("{{% set {} = {} %}}\n", key, value);
     }
     return text + one.source();
   };

@@ -40,11 +40,11 @@ std::optional<chat::Template> template_in(const std::string& folder);
 // name that is none, RunError as above.
 std::optional<chat::Template> find_template(const std::string& named, const std::string& folder);
 
-// Makes what find_template() finds the template of that folder, in which it says the special tokens that the
-// folder names otherwise.
+// Writes the template that find_template() finds into `folder`, as its own. It sets the special tokens that
+// are others there.
 void keep_template(const std::string& named, const std::string& folder);
-// The name by which find_template() finds what a run was trained with: its data.template, or the kept files
-// in `folder`, as a file that it `named` may have changed since.
+// The name by which find_template() finds what a run was trained with. Where data.template `named` a file,
+// that is the `folder` which keeps it: the file may have changed since.
 std::string kept_template(const std::string& named, const std::string& folder);
 
 }  // namespace lpmm

@@ -305,8 +305,7 @@ void copy_tokenizer(const std::string& path, std::string_view kind, const std::s
   for (const fs::path file : tokenizer_paths(path)) {
     write_text((fs::path(folder) / standard_tokenizer_name(kind, file)).string(), read_text(file, kMost));
     std::error_code error;
-    for (const char* name :
-         {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "config.json"}) {
+    for (const char* name : kBesideTokenizers) {
       const fs::path beside = file.parent_path() / name, to = fs::path(folder) / name;
       if (fs::exists(beside, error)) write_text(to.string(), read_text(beside.string(), kMost));
     }

@@ -118,14 +118,14 @@ std::string model_files_of(const std::string& checkpoint) {
 std::string saved_tokenizer_files(const std::string& checkpoint, const RunConfig& config) {
   const TextOptions& text = config.data.text;
   const std::string kept = model_files_of(checkpoint), own = kept + kTokenizerFolder;
-  const bool names = names_others(text);
+  const bool names_other = names_others(text);
   const auto is_of_run = [&] {
     const std::string run = config_of_run(checkpoint);
     return run.empty() ||
            load_config(run, {.families = config.families}).data.text.tokenizer == text.tokenizer;
   };
-  if (!kept.empty() && holds_tokenizer(own) && (!names || is_of_run())) return own;
-  return !names && holds_tokenizer(kept) ? kept : tokenizer_files(text);
+  if (!kept.empty() && holds_tokenizer(own) && (!names_other || is_of_run())) return own;
+  return !names_other && holds_tokenizer(kept) ? kept : tokenizer_files(text);
 }
 
 std::optional<Pixels> read_pixels(const std::string& folder) {
@@ -251,13 +251,14 @@ void keep_model_files(const std::string& checkpoint, const fs::path& run, const 
   const auto* images = dynamic_cast<const ImageData*>(&data);
   const TextOptions& text = setup.config.data.text;
   const Json tokenizer = setup.task->tokenizer() == nullptr ? Json() : setup.task->tokenizer()->describe();
-  const bool names = tokenizer.contains("checksum") && names_tokenizer_files(text) && names_others(text);
+  const bool keeps_tokenizer =
+      tokenizer.contains("checksum") && names_tokenizer_files(text) && names_others(text);
   const std::string& chat_template = setup.config.data.conversations.chat_template;
-  if (from.empty() && images == nullptr && !names && chat_template.empty()) return;
+  if (from.empty() && images == nullptr && !keeps_tokenizer && chat_template.empty()) return;
   make_model_files(run, [&](const fs::path& folder) {
     if (!from.empty()) copy_folder(from, folder);
     if (!chat_template.empty()) keep_template(chat_template, folder.string());
-    if (const std::string own = folder.string() + kTokenizerFolder; names && !fs::exists(own)) {
+    if (const std::string own = folder.string() + kTokenizerFolder; keeps_tokenizer && !fs::exists(own)) {
       copy_tokenizer(tokenizer_files(text), tokenizer["kind"].get<std::string>(), own);
     }
     if (images == nullptr) return;

@@ -128,7 +128,7 @@ class ConversationTask : public Task {
 constinit const PathSet kConversationSet{
     .name = "conversations",
     .recipe = "chat_tune",
-    .keys = {"template", "loss", "too_long", "skip_broken", "mixture", "stream"},
+    .keys = {"template", "loss", "too_long", "columns", "skip_broken", "mixture", "stream"},
     .make = make_task<ConversationTask>};
 
 }  // namespace lpmm

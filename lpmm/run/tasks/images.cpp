@@ -82,7 +82,7 @@ constinit const TaskRow kImageTask{
     .reads = "images",
     .by_path = kImagesByPath,
     .keys = {"augment", "side"},
-    .keys_by_path = {"skip_broken"},
+    .keys_by_path = {"columns", "skip_broken"},
     .has_pictures = true,
     .sets =
         [] {

@@ -100,10 +100,10 @@ class PreferenceTask : public Task {
 
 }  // namespace
 
-constinit const PathSet kPreferenceSet{
-    .name = "preferences",
-    .recipe = "dpo_tune",
-    .keys = {"template", "loss", "too_long", "skip_broken", "beta", "label_smoothing", "log_probability"},
-    .make = make_task<PreferenceTask>};
+constinit const PathSet kPreferenceSet{.name = "preferences",
+                                       .recipe = "dpo_tune",
+                                       .keys = {"template", "loss", "too_long", "columns", "skip_broken",
+                                                "beta", "label_smoothing", "log_probability"},
+                                       .make = make_task<PreferenceTask>};
 
 }  // namespace lpmm

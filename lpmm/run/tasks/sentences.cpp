@@ -108,7 +108,7 @@ void name_sentences(const DataRequest& request, RunConfig& config) {
 constinit const TaskRow kSentenceTask{
     .reads = "sentences",
     .by_path = kSentencesByPath,
-    .keys_by_path = {"skip_broken"},
+    .keys_by_path = {"columns", "skip_broken"},
     .has_tokens = true,
     .fills_lengths = true,
     .has_test_file = true,

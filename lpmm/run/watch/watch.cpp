@@ -281,7 +281,7 @@ Watch::Said Watch::add(std::int64_t step, double loss, const std::string& failed
   if (spike->kind != SpikeKind::kLoss && !is_lost) return said;
   said.warning = warning_of(*spike, is_kept);
   if (!unseen_.empty()) said.warning += "; " + unseen_;
-  if (is_lost) said.warning += "; it is not kept: " + lost;
+  if (is_lost) said.warning += "; a file of it is not kept: " + lost;
   return said;
 }
 
@@ -289,24 +289,24 @@ Watch::Said Watch::add(std::int64_t step, double loss, const std::string& failed
 std::string Watch::keep(Spike spike) {
   const auto is_same = [&](const Spike& s) { return s.step == spike.step; };
   if (config_.watch.spikes == 0 || std::any_of(kept_.begin(), kept_.end(), is_same)) return "";
-  if (kept_.size() >= static_cast<std::size_t>(config_.watch.spikes)) {
-    const auto least = std::min_element(kept_.begin(), kept_.end(), [](const Spike& a, const Spike& b) {
-      return weight_of(a) < weight_of(b);
-    });
-    if (weight_of(spike) <= weight_of(*least)) return "";
-    std::error_code ignored;
-    fs::remove(spike_path(run_, least->step), ignored);
-    kept_.erase(least);
-  }
+  const auto least = std::min_element(
+      kept_.begin(), kept_.end(), [](const Spike& a, const Spike& b) { return weight_of(a) < weight_of(b); });
+  const bool is_full = std::ssize(kept_) >= config_.watch.spikes;
+  if (is_full && weight_of(spike) <= weight_of(*least)) return "";
   spike.checkpoint = checkpoint_before(run_, spike.step);
   Json head = spike_record(spike);
   head["checkpoint"] = spike.checkpoint;
   head["tensors"] = names_;
   std::string text = head.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
   for (const UpdateStatistics& s : statistics_) text += statistics_record(s).dump() + '\n';
-  std::string lost = write(spike_path(run_, spike.step), text);
-  if (lost.empty()) kept_.push_back(std::move(spike));
-  return lost;
+  if (std::string lost = write(spike_path(run_, spike.step), text); !lost.empty()) return lost;
+  if (is_full) {
+    std::error_code ignored;
+    fs::remove(spike_path(run_, least->step), ignored);
+    kept_.erase(least);
+  }
+  kept_.push_back(std::move(spike));
+  return "";
 }
 
 std::vector<std::int64_t> Watch::needed_checkpoints() const {

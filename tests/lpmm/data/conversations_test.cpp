@@ -310,9 +310,9 @@ TEST_F(ConversationsTest, AFolderKeepsATemplateWithItsTokens) {
   std::filesystem::remove(other + "/chat_template.jinja");
   write_into(
       other, "tokenizer_config.json",
-      R"({"chat_template": [{"name": "default", "template": "d{{ eos_token }}"}, {"name": "tool_use", "template": "t"}]})");
+      R"({"chat_template": [{"name": "default", "template": "d{{ eos_token is defined }}"}, {"name": "tool_use", "template": "t"}]})");
   keep_template(other, kept);
-  EXPECT_EQ(template_in(kept)->render(Json::array(), nullptr).text, "d");
+  EXPECT_EQ(template_in(kept)->render(Json::array(), nullptr).text, "dFalse");
   EXPECT_EQ(template_in(kept)->render(Json::array(), tools).text, "t");
   EXPECT_EQ(read_json(kept + "/tokenizer_config.json", 1 << 20)["model_max_length"], 9);
   EXPECT_EQ(kept_template("chatml", kept), "chatml");

@@ -128,6 +128,8 @@ TEST_F(ConversationRun, LearnsWhatDataLossSaysOfAChat) {
 TEST_F(ConversationRun, RefusesKeysThatWouldDoNothing) {
   EXPECT_NE(refusal({"data.tokenizer=characters"}).find("take bytes, gpt2, a file"), std::string::npos);
   EXPECT_NE(refusal({"data.blocks=true"}).find("data.blocks"), std::string::npos);
+  EXPECT_NE(refusal({"data.set=text", "data.columns=a,b"}).find("data.columns is for data.set = "),
+            std::string::npos);
   EXPECT_NE(refusal({"data.side=64"}).find("data.side is for data.set = cifar10 or "), std::string::npos);
   EXPECT_NE(refusal({"data.augment=false"}).find("data.augment is for data.set = cifar10 or "),
             std::string::npos);

@@ -66,6 +66,9 @@ TEST_F(OwnData, ATableTrainsAnImportedModelInThreeCommands) {
   const Outcome named = lpmm({"eval", "mine", "--data", "named.csv", "--columns", "body,kind", "--json"});
   ASSERT_EQ(named.code, 0) << named.err;
   EXPECT_EQ(named.json()["test_loss"], scored.json()["test_loss"]);
+  ProgramTest::train("drawn");
+  expect_failure(lpmm({"eval", "drawn", "--columns", "body,kind"}), 2,
+                 {"--columns is for tables, and data.set = drawn is none"});
   write("rare.csv", "text,mood\na cat,up\na dog,flat\n");
   expect_failure(lpmm({"eval", "mine", "--data", "rare.csv"}), 1,
                  {"line 3 has the label \"flat\"", "--skip-broken"});
@@ -308,6 +311,8 @@ TEST_F(OwnData, ARunIsUsedFromAnyFolder) {
   const Outcome exported = there({"export", path("mine"), "--hf", "--out", "hf"});
   ASSERT_EQ(exported.code, 0) << exported.err;
   EXPECT_EQ(read_file(path("elsewhere/hf/vocab.txt")), read_file(path("d/mine.txt")));
+  EXPECT_EQ(read_file(path("elsewhere/hf/tokenizer_config.json")),
+            read_file(path("d/tokenizer_config.json")));
   // What starts from it keeps the tokenizer too.
   const Outcome next = there({"train", "--init", path("mine"), "--set", "data.path=" + path("d/mine.csv"),
                               "--set", "train.batch=2", "--set", "train.steps=1", "--out", "next"});
