@@ -29,10 +29,10 @@ class Memory : public ProgramTest {
   }
 };
 
-void expect_as_planned(const nlohmann::json& summary) {
+void expect_as_planned(const nlohmann::json& summary, double slack = 12e6) {
   const auto peak = summary["peak_rss_bytes"].get<double>();
   const auto planned = summary["plan_peak_bytes"].get<double>();
-  EXPECT_NEAR(peak, planned, std::max(0.1 * planned, 12e6)) << summary;
+  EXPECT_NEAR(peak, planned, std::max(0.1 * planned, slack)) << summary;
 }
 
 TEST_F(Memory, APlanIsRefusedForWhatTheRunIs) {
@@ -100,8 +100,11 @@ threads = 2
 [optimizer]
 rule = "adamw"
 )");
+  constexpr double kGaps =
+      16e6;  // in the heap: how large temporaries are depends on who chooses which expert
   for (const char* settings : {"memory.preset=lpmm", "train.compute=fp32"}) {
-    expect_as_planned(run(path("experts.toml"), settings, {"data.path=" + path("words.txt"), settings}));
+    expect_as_planned(run(path("experts.toml"), settings, {"data.path=" + path("words.txt"), settings}),
+                      kGaps);
   }
 }
 
