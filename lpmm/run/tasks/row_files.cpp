@@ -47,7 +47,8 @@ RowFiles open_row_files(const RunConfig& config, std::unique_ptr<Tokenizer> own)
   RowFiles files{row_tokenizer(std::move(own), config),
                  find_template(keys.chat_template, files_of_start(config)),
                  {.columns = text.columns, .loss = keys.loss, .skip_broken = keys.skip_broken}};
-  if (files.chat_template) tell(fmt::format("template: {}\n", printable(files.chat_template->name())));
+  if (files.chat_template)
+    tell(fmt::format("conversations are rendered by {}\n", printable(files.chat_template->name())));
   return files;
 }
 

@@ -108,7 +108,7 @@ TEST_F(Chat, ARunKeepsTheTemplateThatItWasTrainedWith) {
   };
   const std::string chatml = "<|im_start|>user\nsay aa<|im_end|>\n<|im_start|>assistant\naa<|im_end|>\n";
   EXPECT_EQ(shown_of("mine"), chatml);
-  EXPECT_NE(train_on("next", "mine", "").find("template: "), std::string::npos);
+  EXPECT_NE(train_on("next", "mine", "").find("are rendered by "), std::string::npos);
   EXPECT_EQ(shown_of("next"), chatml);
   const std::string own = "{% for m in messages %}[{{ m.content }}]{% endfor %}";
   train_on("other", "next", write("own.jinja", own));
