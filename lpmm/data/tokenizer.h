@@ -115,9 +115,6 @@ std::string tokenizer_in(const std::string& folder);
 std::vector<std::string> tokenizer_paths(const std::string& path);
 // The name by which such a file of a tokenizer is found in a folder. `kind`: as describe() has it.
 std::string standard_tokenizer_name(std::string_view kind, const std::string& file);
-// Names of files beside a tokenizer's that say something of it.
-inline constexpr const char* kBesideTokenizers[] = {"tokenizer_config.json", "special_tokens_map.json",
-                                                    "added_tokens.json", "config.json"};
 // Copies a tokenizer's files, and those beside it, into `folder`, which load_tokenizer then takes.
 void copy_tokenizer(const std::string& path, std::string_view kind, const std::string& folder);
 // The tokenizer that describe() described; `files` is where those that lie in files are, gpt2's folder or

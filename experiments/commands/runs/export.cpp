@@ -11,6 +11,7 @@
 #include "lpmm/base/exit_code.h"
 #include "lpmm/base/text.h"
 #include "lpmm/data/text_data.h"
+#include "lpmm/data/tokenizers/beside.h"
 #include "lpmm/files/files.h"
 #include "lpmm/files/safetensors.h"
 #include "lpmm/program/family.h"
@@ -46,9 +47,9 @@ void write_tokenizer_files(const Json& described, const PublishedTokenizer& publ
     for (const fs::path file : tokenizer_paths(files)) {
       const auto kind = described.at("kind").get<std::string>();
       names.emplace_back(file, (fs::path(output) / standard_tokenizer_name(kind, file)).string());
-      for (const std::string name : kBesideTokenizers) {
+      for (const std::string name : kFilesBeside) {
         const fs::path beside = file.parent_path() / name;
-        const bool is_own = name == "config.json" || std::ranges::count(written, name) > 0;
+        const bool is_own = std::ranges::count(written, name) > 0;
         if (!is_own && fs::exists(beside)) names.emplace_back(beside, (fs::path(output) / name).string());
       }
     }

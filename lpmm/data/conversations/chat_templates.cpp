@@ -19,9 +19,7 @@ namespace {
 
 constexpr std::uint64_t kLongestTemplate = 1 << 20;
 constexpr std::uint64_t kLongestSettings = 1 << 26;
-constexpr const char *kTemplateFile = "chat_template.jinja", *kSettingsFile = "tokenizer_config.json";
-constexpr const char* kSpecialTokens[] = {"bos_token", "eos_token", "unk_token", "sep_token",
-                                          "pad_token", "cls_token", "mask_token"};
+constexpr const char* kTemplateFile = "chat_template.jinja";
 
 struct Named {
   std::string_view name, source;
@@ -118,7 +116,7 @@ chat::Template from_file(const std::string& path, const std::string& folder) {
 
 // What tokenizer_config.json says under "chat_template"; null: nothing.
 Json said_in_settings(const std::string& folder) {
-  const fs::path settings = fs::path(folder) / kSettingsFile;
+  const fs::path settings = fs::path(folder) / kTokenizerConfig;
   const Json said = is_file(settings) ? read_json(settings.string(), kLongestSettings) : Json();
   return said.is_object() ? said.value("chat_template", Json()) : Json();
 }
@@ -164,8 +162,8 @@ std::span<const std::string_view> chat_template_names() {
 Json special_tokens(const std::string& folder) {
   Json tokens = Json::object();
   if (folder.empty()) return tokens;
-  const TokensBeside beside((fs::path(folder) / kSettingsFile).string());
-  for (const char* key : kSpecialTokens) {
+  const TokensBeside beside((fs::path(folder) / kTokenizerConfig).string());
+  for (const char* key : kNamedTokens) {
     if (const std::string name = beside.name(key); !name.empty()) tokens[key] = name;
   }
   return tokens;
@@ -173,7 +171,7 @@ Json special_tokens(const std::string& folder) {
 
 std::vector<TemplateText> template_texts(const std::string& folder) {
   if (folder.empty()) return {};
-  const fs::path own = fs::path(folder) / kTemplateFile, settings = fs::path(folder) / kSettingsFile;
+  const fs::path own = fs::path(folder) / kTemplateFile, settings = fs::path(folder) / kTokenizerConfig;
   if (is_file(own)) return {{read_text(own.string(), kLongestTemplate), own.string()}};
   return texts_of(said_in_settings(folder), settings.string() + ": chat_template");
 }
@@ -223,14 +221,14 @@ void keep_template(const std::string& named, const std::string& folder) {
   const Json own = special_tokens(folder);
   const auto text_of = [&](const chat::Template& one) {
     std::string text;
-    for (const std::string_view key : kSpecialTokens) {
+    for (const std::string_view key : kNamedTokens) {
       const std::string token = one.tokens().value(key, "");
       const std::string value = token.empty() ? "undefined" : Json(token).dump();
       if (token != own.value(key, "")) text += fmt::format("{{% set {} = {} %}}\n", key, value);
     }
     return text + one.source();
   };
-  const fs::path file = fs::path(folder) / kTemplateFile, settings = fs::path(folder) / kSettingsFile;
+  const fs::path file = fs::path(folder) / kTemplateFile, settings = fs::path(folder) / kTokenizerConfig;
   if (made.for_tools() == nullptr) return write_text(file.string(), text_of(made));
   fs::remove(file);  // which holds one only
   Json said = is_file(settings) ? read_json(settings.string(), kLongestSettings) : Json::object();

@@ -14,10 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char *kConfig = "tokenizer_config.json", *kSpecial = "special_tokens_map.json",
-                     *kAdded = "added_tokens.json", *kDecoder = "added_tokens_decoder";
-constexpr const char* kNames[] = {"bos_token", "eos_token", "unk_token", "sep_token",
-                                  "pad_token", "cls_token", "mask_token"};
+constexpr const char* kDecoder = "added_tokens_decoder";
 constexpr const char* kLists[] = {"additional_special_tokens", "extra_special_tokens"};
 
 bool is_there(const fs::path& path) {
@@ -27,7 +24,7 @@ bool is_there(const fs::path& path) {
 
 json read_settings(const fs::path& folder) {
   json settings = json::object();
-  for (const char* name : {kConfig, kSpecial}) {
+  for (const char* name : {kTokenizerConfig, kSpecialTokensMap}) {
     const fs::path path = folder / name;
     if (!is_there(path)) continue;
     const json read = read_sorted_json(path.string());
@@ -52,8 +49,8 @@ std::int32_t id_of(const Part& where, std::string_view text) {
 
 TokensBeside::TokensBeside(const std::string& path)
     : json_(read_settings(fs::path(path).parent_path())),
-      path_((fs::path(path).parent_path() / kConfig).string()),
-      added_path_((fs::path(path).parent_path() / kAdded).string()),
+      path_((fs::path(path).parent_path() / kTokenizerConfig).string()),
+      added_path_((fs::path(path).parent_path() / kAddedTokens).string()),
       settings_(json_, path_, "") {}
 
 std::string TokensBeside::name(const char* key) const {
@@ -106,7 +103,7 @@ std::vector<AddedToken> TokensBeside::special() const {
       tokens.push_back(std::move(token));
     }
   };
-  for (const char* key : kNames) {
+  for (const char* key : kNamedTokens) {
     if (settings_.has(key)) add(json_[key]);
   }
   for (const char* key : kLists) {

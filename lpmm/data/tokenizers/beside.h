@@ -12,6 +12,14 @@
 
 namespace lpmm {
 
+inline constexpr const char *kTokenizerConfig = "tokenizer_config.json",
+                            *kSpecialTokensMap = "special_tokens_map.json",
+                            *kAddedTokens = "added_tokens.json";
+inline constexpr const char* kFilesBeside[] = {kTokenizerConfig, kSpecialTokensMap, kAddedTokens};
+// The keys by which they name special tokens.
+inline constexpr const char* kNamedTokens[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                               "pad_token", "cls_token", "mask_token"};
+
 // The settings of tokenizer_config.json, and of special_tokens_map.json those that it leaves open.
 class TokensBeside {
  public:

@@ -302,12 +302,16 @@ std::string standard_tokenizer_name(std::string_view kind, const std::string& fi
 void copy_tokenizer(const std::string& path, std::string_view kind, const std::string& folder) {
   constexpr std::uint64_t kMost = 64 << 20;
   make_folder(folder);
+  const auto copy = [&](const fs::path& from, const std::string& name) {
+    write_text((fs::path(folder) / name).string(), read_text(from.string(), kMost));
+  };
+  std::vector<const char*> names(std::begin(kFilesBeside), std::end(kFilesBeside));
+  names.push_back("config.json");  // says which model a vocab.txt is for
   for (const fs::path file : tokenizer_paths(path)) {
-    write_text((fs::path(folder) / standard_tokenizer_name(kind, file)).string(), read_text(file, kMost));
+    copy(file, standard_tokenizer_name(kind, file));
     std::error_code error;
-    for (const char* name : kBesideTokenizers) {
-      const fs::path beside = file.parent_path() / name, to = fs::path(folder) / name;
-      if (fs::exists(beside, error)) write_text(to.string(), read_text(beside.string(), kMost));
+    for (const char* name : names) {
+      if (const fs::path beside = file.parent_path() / name; fs::exists(beside, error)) copy(beside, name);
     }
   }
 }
