@@ -46,8 +46,9 @@ template <class Base>
 class CpuPacked : public Base {
  public:
   // threads >= 1, the calling thread included; 0 takes all processors this process may run on. They start
-  // with the first work.
-  explicit CpuPacked(int threads) : threads_(threads > 0 ? threads : Pool::usable_processors()) {}
+  // with the first work, or are those of a team.
+  explicit CpuPacked(int threads, Team team = nullptr)
+      : threads_(threads > 0 ? threads : Pool::usable_processors()), team_(team) {}
 
   bool is_host() const override { return true; }
   DeviceMemory allocate(std::int64_t bytes) override { return {cpu::allocate(bytes), {this, bytes}}; }
@@ -84,10 +85,11 @@ class CpuPacked : public Base {
 
  protected:
   Pool& pool() {
-    std::call_once(pool_begun_, [this] { pool_.emplace(threads_); });
+    std::call_once(pool_begun_, [this] { pool_.emplace(threads_, team_); });
     return *pool_;
   }
   const int threads_;
+  const Team team_;
 
  private:
   void release(std::byte* memory, std::int64_t bytes) noexcept override { cpu::release(memory, bytes); }
@@ -99,7 +101,7 @@ class CpuPacked : public Base {
 // orthogonal step differs from a CpuDevice's in its last digits.
 class CpuPackedDevice : public CpuPacked<PackedDevice> {
  public:
-  explicit CpuPackedDevice(int threads = 0) : CpuPacked(threads) {}
+  explicit CpuPackedDevice(int threads = 0, Team team = nullptr) : CpuPacked(threads, team) {}
   std::string_view name() const override { return "cpu"; }
   std::string compute_library() const override { return "lpmm"; }
   PackedDevice& host() override { return *this; }

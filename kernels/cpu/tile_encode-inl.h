@@ -61,12 +61,29 @@ HWY_INLINE void store_rows(const RowsI& rows, Code* HWY_RESTRICT out) {
 #endif
 }
 
+// As many values in fp32 that will be read next, of two roles at most. They are asked for beside other work:
+// loops that read and loops that compute take turns, and memory would rest meanwhile.
+struct Ahead {
+  const float* of_roles[2] = {};
+
+  HWY_INLINE void ask(std::int64_t first) const {
+    for (const float* values : of_roles) {
+      if (values == nullptr) continue;
+#pragma GCC unroll 8
+      for (int i = 0; i < kGroup; i += 16) __builtin_prefetch(values + first + i, 0, 2);
+    }
+  }
+};
+struct NothingAhead {
+  HWY_INLINE void ask(std::int64_t) const {}
+};
+
 // kBits: of the format, where the caller knows them; 0 elsewhere.
 template <Coding kCoding, bool kSigned, bool kStochastic, bool kWide, int kBits = 0,
-          Rounding kLaw = Rounding::kStochastic>
+          Rounding kLaw = Rounding::kStochastic, class Next = NothingAhead>
 void encode_loop(const Codec& codec, MapTable table, const float* HWY_RESTRICT values,
                  const std::uint16_t* HWY_RESTRICT steps, const NoiseLine* HWY_RESTRICT lines,
-                 std::int64_t count, std::uint8_t* HWY_RESTRICT codes) {
+                 std::int64_t count, std::uint8_t* HWY_RESTRICT codes, const Next& next) {
   using Signed = std::make_signed_t<CodeOf<kWide>>;
   using Code = std::conditional_t<has_signed_codes(kCoding), Signed, CodeOf<kWide>>;
   const int bits = kBits != 0 ? kBits : codec.format.bits;
@@ -80,6 +97,7 @@ void encode_loop(const Codec& codec, MapTable table, const float* HWY_RESTRICT v
     if constexpr (!kWide) {
       if (bits == 8) group = codes;
     }
+    next.ask(first);
     Draws draws;
     if constexpr (kStochastic) draws = Draws(*lines++);
     for (std::int64_t half = 0; half < kGroup; half += kGroup / 2) {
@@ -155,7 +173,7 @@ inline EncodeLoop encode_loop_of(Format f, Rounding rounding) {
 
 inline void encode(const Codec& codec, MapTable table, const float* values, const std::uint16_t* steps,
                    const NoiseLine* lines, std::int64_t count, std::uint8_t* codes) {
-  encode_loop_of(codec.format, codec.rounding)(codec, table, values, steps, lines, count, codes);
+  encode_loop_of(codec.format, codec.rounding)(codec, table, values, steps, lines, count, codes, {});
 }
 
 }  // namespace HWY_NAMESPACE

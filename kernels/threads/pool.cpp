@@ -54,26 +54,60 @@ void await_change(const std::atomic<int>& value, int old, int spins) {
   value.wait(old, std::memory_order_acquire);
 }
 
+// What a call has to do.
+struct Call {
+  Call(const std::function<void(std::int64_t, int)>& to_do, std::int64_t count) : body(to_do), items(count) {}
+
+  const std::function<void(std::int64_t, int)>& body;
+  std::int64_t items;
+  std::atomic<std::int64_t> next{0};
+  std::mutex error_mutex;
+  std::exception_ptr error;
+
+  // Takes items until none is left; after an error the rest is dropped.
+  void run(int thread) {
+    const KeepDenormals keep;
+    try {
+      for (std::int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < items;) body(i, thread);
+    } catch (...) {
+      next.store(items, std::memory_order_relaxed);
+      const std::lock_guard lock(error_mutex);
+      if (!error) error = std::current_exception();
+    }
+  }
+};
+
+void run_in_team(Team team, int threads, Call& call) {
+  struct Members {
+    Call& call;
+    std::atomic<int> came{0};
+  } members{call};
+  const auto work = [](void* data) {
+    auto& of = *static_cast<Members*>(data);
+    of.call.run(of.came.fetch_add(1, std::memory_order_relaxed));
+  };
+  team(work, &members, static_cast<unsigned>(threads), 0);
+}
+
 }  // namespace
 
-// No call waits for a thread that has not come: a round is open while there are items, and each worker that
+// No call waits for a worker that has not come: a round is open while there are items, and each worker that
 // comes meanwhile takes some. On a busy machine the caller may thus do all of them.
 struct Pool::State {
   static constexpr int kClosed = 1 << 30;
 
+  State(int count, Team others) : threads(count), team(others) {}
+
   std::mutex turn;  // whose round it is
+  const int threads;
+  const Team team;
   std::vector<std::thread> workers;
   int spins = 0;  // before a thread sleeps
   std::atomic<bool> stop{false};
   std::atomic<int> round{0};
   std::atomic<int> inside{kClosed};  // workers in the open round; with kClosed no more may come
 
-  // Written only while the round is closed and empty.
-  const std::function<void(std::int64_t, int)>* body = nullptr;
-  std::int64_t items = 0;
-  std::atomic<std::int64_t> next{0};
-  std::mutex error_mutex;
-  std::exception_ptr error;
+  Call* call = nullptr;  // written only while the round is closed and empty
 
   void end() {
     stop.store(true, std::memory_order_relaxed);
@@ -106,32 +140,22 @@ struct Pool::State {
     if (inside.fetch_sub(1, std::memory_order_release) == kClosed + 1) inside.notify_one();
   }
 
-  // Takes items until none is left; after an error the rest is dropped.
-  void run(int thread) {
-    const KeepDenormals keep;
-    try {
-      for (std::int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < items;) (*body)(i, thread);
-    } catch (...) {
-      next.store(items, std::memory_order_relaxed);
-      const std::lock_guard lock(error_mutex);
-      if (!error) error = std::current_exception();
-    }
-  }
-
   void work(int thread) {
     for (int seen = 0;;) {
       await_change(round, seen, spins);
       seen = round.load(std::memory_order_acquire);
       if (stop.load(std::memory_order_relaxed)) return;
       if (!enter()) continue;
-      run(thread);
+      call->run(thread);
       leave();
     }
   }
 };
 
-Pool::Pool(int threads) : state_(std::make_unique<State>()) {
-  const int count = threads > 0 ? threads : usable_processors();
+Pool::Pool(int threads, Team team)
+    : state_(std::make_unique<State>(threads > 0 ? threads : usable_processors(), team)) {
+  if (team != nullptr) return;
+  const int count = state_->threads;
   state_->spins = count <= usable_processors() ? kSpins : 0;
   try {
     for (int t = 1; t < count; ++t) state_->workers.emplace_back([s = state_.get(), t] { s->work(t); });
@@ -156,26 +180,28 @@ int Pool::usable_processors() {
 }
 
 int Pool::threads() const {
-  return static_cast<int>(state_->workers.size()) + 1;
+  return state_->threads;
 }
 
 void Pool::for_each(std::int64_t items, const std::function<void(std::int64_t, int)>& body) {
   if (items <= 0) return;
   State& s = *state_;
-  if (items == 1 || s.workers.empty()) {
+  if (items == 1 || s.threads == 1) {
     const KeepDenormals keep;
     for (std::int64_t i = 0; i < items; ++i) body(i, 0);
     return;
   }
   const std::lock_guard turn(s.turn);
-  s.body = &body;
-  s.items = items;
-  s.next.store(0, std::memory_order_relaxed);
-  s.error = nullptr;
-  s.open();
-  s.run(0);
-  s.close();
-  if (s.error) std::rethrow_exception(s.error);
+  Call call(body, items);
+  if (s.team != nullptr) {
+    run_in_team(s.team, s.threads, call);
+  } else {
+    s.call = &call;
+    s.open();
+    call.run(0);
+    s.close();
+  }
+  if (call.error) std::rethrow_exception(call.error);
 }
 
 }  // namespace lpmm

@@ -8,11 +8,16 @@
 
 namespace lpmm {
 
+// Runs work(data) in so many threads of another program's, the calling one included, or in fewer, and returns
+// when all are done. OpenMP's GOMP_parallel is one, whose flags are 0 here.
+using Team = void (*)(void (*work)(void* data), void* data, unsigned threads, unsigned flags);
+
 class Pool {
  public:
-  // threads >= 1, the calling thread included; 0 takes all processors this process may run on. Throws
-  // std::runtime_error where the system refuses a thread.
-  explicit Pool(int threads = 0);
+  // threads >= 1, the calling thread included; 0 takes all processors this process may run on. They are those
+  // of the team where there is one, else the pool's own: throws std::runtime_error where the system refuses
+  // one.
+  explicit Pool(int threads = 0, Team team = nullptr);
   static int usable_processors();
   ~Pool();
   Pool(const Pool&) = delete;

@@ -23,6 +23,8 @@ namespace {
 std::mutex lock;  // of what follows
 std::shared_ptr<PackedDevice> host;
 int host_threads = 0;
+Team host_team = nullptr;
+bool is_forked = false;
 // GPUs and their rooms stay: when a program ends, CUDA may be gone before them.
 auto& gpus = *new std::map<Place, std::shared_ptr<PackedDevice>>();
 auto& kept = *new std::map<PackedDevice*, std::vector<DeviceMemory>>();
@@ -51,7 +53,8 @@ std::shared_ptr<PackedDevice> make_gpu(const Place& place) {
 std::shared_ptr<PackedDevice> device_of(const Place& place) {
   const std::lock_guard hold(lock);
   if (is_host(place)) {
-    if (host == nullptr) host = std::make_shared<CpuPackedDevice>(host_threads);
+    if (host == nullptr)
+      host = std::make_shared<CpuPackedDevice>(host_threads, is_forked ? nullptr : host_team);
     return host;
   }
   std::shared_ptr<PackedDevice>& gpu = gpus[place];
@@ -78,13 +81,14 @@ PackedDevice& one_thread() {
   return device;
 }
 
-void set_threads(int threads) {
+void set_threads(int threads, Address team) {
   if (threads < 0)
     throw UsageError("threads is " + std::to_string(threads) + ", but must be 0 (all processors) or more");
   std::shared_ptr<PackedDevice> old;  // ends after the lock
   const std::lock_guard hold(lock);
-  if (threads == host_threads) return;
+  if (threads == host_threads && reinterpret_cast<Team>(team) == host_team) return;
   host_threads = threads;
+  host_team = reinterpret_cast<Team>(team);
   old.swap(host);
 }
 
@@ -92,6 +96,7 @@ void survive_forks() {
   pthread_atfork([] { lock.lock(); }, [] { lock.unlock(); },
                  [] {
                    new (&host) std::shared_ptr<PackedDevice>();
+                   is_forked = true;
                    lock.unlock();
                  });
 }

@@ -38,9 +38,10 @@ class DeviceAt {
 inline constexpr std::int64_t kSmall = 65536;
 PackedDevice& one_thread();
 
-// 0: all processors. Throws UsageError below.
-void set_threads(int threads);
-// Threads do not outlive a fork: the child leaves the device where it is, and makes its own.
+// 0: all processors. Throws UsageError below. `team`, if not 0, is a Team: the framework's own threads, which
+// spin between its kernels and leave others no processor.
+void set_threads(int threads, Address team);
+// Threads do not outlive a fork: the child leaves the device where it is, and makes its own, without a team.
 void survive_forks();
 
 // What kernels write and the host reads, once it has synchronized. A GPU's memory of this kind is kept for

@@ -54,6 +54,48 @@ TEST(ThreadPool, ShortCallsFollowEachOther) {
   }
 }
 
+// What OpenMP does, or with one thread fewer than it is asked for.
+template <unsigned kFewer>
+void team_of_threads(void (*work)(void*), void* data, unsigned threads, unsigned) {
+  std::vector<std::thread> others;
+  for (unsigned t = 1; t + kFewer < threads; ++t) others.emplace_back(work, data);
+  work(data);
+  for (std::thread& other : others) other.join();
+}
+
+TEST(ThreadPool, TakesTheThreadsOfATeam) {
+  for (const Team team : {team_of_threads<0>, team_of_threads<1>}) {
+    Pool pool(3, team);
+    EXPECT_EQ(pool.threads(), 3);
+    std::vector<std::atomic<int>> seen(1000);
+    std::array<std::atomic<int>, 3> entered{};
+    pool.for_each(1000, [&](std::int64_t i, int thread) {
+      ++seen[static_cast<std::size_t>(i)];
+      ++entered.at(static_cast<std::size_t>(thread));
+    });
+    for (const auto& count : seen) EXPECT_EQ(count, 1);
+    EXPECT_EQ(entered[0] + entered[1] + entered[2], 1000);
+    if (team == team_of_threads<1>) {
+      EXPECT_EQ(entered[2], 0);
+    }
+    EXPECT_THROW(pool.for_each(100,
+                               [](std::int64_t i, int) {
+                                 if (i == 7) throw std::runtime_error("seven");
+                               }),
+                 std::runtime_error);
+  }
+}
+
+// Each item waits for the other one, which only another thread can take.
+TEST(ThreadPool, ATeamWorksAtOnce) {
+  Pool pool(2, team_of_threads<0>);
+  std::atomic<int> come{0};
+  pool.for_each(2, [&](std::int64_t, int) {
+    for (++come; come < 2;) std::this_thread::yield();
+  });
+  EXPECT_EQ(come, 2);
+}
+
 std::array<int, 2> pipe_of_held;
 std::atomic<int> held{0};
 

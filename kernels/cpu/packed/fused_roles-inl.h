@@ -220,7 +220,8 @@ struct Waiting {
       for (int e = block * Of::kBlock; e < (block + 1) * Of::kBlock; e += kGroup) on_move(e / kGroup);
     }
   }
-  HWY_NOINLINE void store(const RoleView& view, std::int64_t at, int elements) const {
+  template <class Next = NothingAhead>
+  HWY_NOINLINE void store(const RoleView& view, std::int64_t at, int elements, const Next& next = {}) const {
     if constexpr (!Of::kIsPacked) {
       std::memcpy(view.codes + 4 * at, room.values, static_cast<std::size_t>(4 * elements));
     } else {
@@ -228,7 +229,7 @@ struct Waiting {
       std::copy_n(steps, elements / Of::kBlock, view.steps + at / Of::kBlock);
       if constexpr (!Of::kIsAtOnce) {
         encode_loop<Of::kCoding, Of::kIsSigned, Of::kTakesDraws, Of::kIsWide, Of::kBits, Of::kLaw>(
-            Of::kCodec, table_of<Of::kFormat>(), room.values, steps, lines, elements, codes);
+            Of::kCodec, table_of<Of::kFormat>(), room.values, steps, lines, elements, codes, next);
       } else if constexpr (Of::kBits == 8) {
         std::memcpy(codes, room.codes, static_cast<std::size_t>(elements));
       } else {

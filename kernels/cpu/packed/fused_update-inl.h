@@ -315,11 +315,26 @@ class UpdateLoop {
         state.of(of).choose_steps(kNextStep, roles[of.kRole], at, elements, [](int) {});
       }
     });
-    each_written([&](auto of) { state.of(of).store(roles[of.kRole], at, elements); });
+    store(roles, at, elements, state);
     if constexpr (kHasGradient) {
       if (!args.keeps_gradient) empty(Of<Role::kAccumulator>(), roles[Role::kAccumulator], at, elements);
     }
     return true;
+  }
+  // Stores what waits. Loops that encode states ask for what the next chunk reads of a gradient and a
+  // parameter in fp32: one for both, or two for one each.
+  static void store(const RoleArray<RoleView>& roles, std::int64_t at, int elements, State& state) {
+    constexpr bool kHasFloats = kIsFloat<Role::kAccumulator> || kIsFloat<Role::kParameter>;
+    constexpr auto kLoops = static_cast<int>(std::count_if(
+        kStates.begin(), kStates.end(), [](Role role) { return is_packed(kCodecs[role].format); }));
+    std::conditional_t<kHasFloats && kLoops != 0, Ahead, NothingAhead> next[kStates.size()];
+    if constexpr (kHasFloats && kLoops != 0) {
+      next[0].of_roles[0] = floats_of<Role::kAccumulator>(roles, at + elements, nullptr);
+      next[kLoops > 1].of_roles[kLoops == 1] = floats_of<Role::kParameter>(roles, at + elements, nullptr);
+    }
+    state.of(Of<Role::kParameter>()).store(roles[Role::kParameter], at, elements);
+    int loop = 0;
+    each_state([&](auto of) { state.of(of).store(roles[of.kRole], at, elements, next[loop++]); });
   }
   template <class O>
   static void empty(O, const RoleView& view, std::int64_t at, int elements) {

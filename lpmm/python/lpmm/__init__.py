@@ -32,13 +32,13 @@ def __getattr__(name):
 
 _HOST = -1, 0  # where the arrays lie
 _ARE_STORED = "names, preset and kind must be texts, specs a dict of texts, min_elements a whole number"
-_threads = None  # of the kernels; None: as many as torch has, or else all processors
+_threads = None  # of the kernels; None: those of torch, or else as many as there are processors
 
 
 def set_threads(threads):
-    """The number of threads of lpmm's kernels; 0: all processors. No result depends on it."""
+    """The number of threads of lpmm's kernels, which then have their own; 0: all processors. No result depends on it."""
     global _threads
-    _lpmm.set_threads(threads)
+    _lpmm.set_threads(threads, 0)
     _threads = threads
 
 

@@ -1,6 +1,7 @@
 """torch.optim with packed states."""
 import collections
 import copy
+import ctypes
 import inspect
 import math
 import numbers
@@ -73,6 +74,14 @@ def _address(x):
     return here(x).data_ptr() if x is not None and x.numel() else 0
 
 
+def _team():
+    """The address of OpenMP's entry in what torch is linked with, whose threads lpmm's kernels share; 0 where torch has others."""
+    try:
+        return ctypes.cast(ctypes.CDLL(torch._C.__file__).GOMP_parallel, ctypes.c_void_p).value
+    except (OSError, AttributeError):
+        return 0
+
+
 class Optimizer(torch.optim.Optimizer):
     """What all of them share. Beside torch's arguments they take, for all parameters or in a group:
 
@@ -116,7 +125,7 @@ class Optimizer(torch.optim.Optimizer):
         self.skipped_steps, self.last_gradient_norm = 0, None
         self._folding = None  # "packed", or "none": fold_gradients()
         if lpmm._threads is None:
-            _lpmm.set_threads(torch.get_num_threads())
+            _lpmm.set_threads(torch.get_num_threads(), _team())
         self._make_room()
         # torch puts "differentiable" into what it loads: in all groups from the start, a loaded state equals the one that was saved.
         super().__init__(params, {**given, "differentiable": False, "last_lr": math.inf})

@@ -1,0 +1,50 @@
+"""Kernels run in torch's own threads; in others where somebody asked for them, and after a fork."""
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="no torch here: its threads are not tested")
+optimizer = pytest.importorskip("lpmm.optimizer")
+
+PROGRAM = """
+import os, torch, lpmm
+torch.set_num_threads(3)
+ps = [torch.nn.Parameter(torch.ones(300, 1000)) for _ in range(2)]
+for p in ps:
+    p.grad = p.detach() * 2
+optimizer = lpmm.AdamW(ps[:1])
+threads = [len(os.listdir("/proc/self/task"))]
+def step(optimizer):
+    optimizer.step()
+    threads.append(len(os.listdir("/proc/self/task")))
+{before}
+step(optimizer)
+{after}
+print(*(n - threads[0] for n in threads[1:]), float(ps[0].detach().sum()))
+"""
+IN_A_CHILD = """
+child = os.fork()
+if child == 0:
+    step(optimizer)
+    step(lpmm.AdamW(ps[1:]))  # asks for torch's threads once more, which are not here
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+def run(before="", after=""):
+    done = subprocess.run([sys.executable, "-c", PROGRAM.format(before=before, after=after)], stdout=subprocess.PIPE, check=True, timeout=100)
+    *more, total = done.stdout.decode().split()
+    return [int(n) for n in more], float(total)
+
+
+@pytest.mark.skipif(not optimizer._team(), reason="this torch is built without OpenMP")
+def test_no_thread_is_added_to_torchs():
+    shared, total = run()
+    own, same = run("lpmm.set_threads(3)")
+    assert shared == [0] and own == [2] and total == same
+
+
+def test_a_child_has_threads_of_its_own():
+    assert run(after=IN_A_CHILD)[0] == [0]
