@@ -80,6 +80,25 @@ void take_source(RunConfig& config, const std::string& checkpoint, Progress& pro
   said.columns = packed.columns;
 }
 
+// Where times of pictures changed and the packed bytes did not, the file gets the name that the run of the
+// checkpoint knows it by.
+void keep_name(RunConfig& config, const std::string& before, const std::string& checkpoint,
+               Progress& progress) {
+  std::string& packed = config.data.packed.file;
+  if (before.empty() || before == packed) return;
+  const Json checksum = checkpoint_run(checkpoint).value(Json::json_pointer("/text/crc32"), Json());
+  if (checksum != image_file_checksum(packed)) {
+    progress.warn(
+        fmt::format("{}: names, sizes or times of its pictures have changed since the run packed them",
+                    config.data.packed.path));
+    return;
+  }
+  std::error_code error;
+  fs::create_hard_link(packed, before, error);
+  if (error) fs::copy_file(packed, before, fs::copy_options::skip_existing, error);
+  if (is_image_file(before)) config.data.text.path = packed = before;
+}
+
 }  // namespace
 
 void pack_named_pictures(RunConfig& config, const std::string& checkpoint, Progress& progress) {
@@ -117,23 +136,22 @@ void pack_named_pictures(RunConfig& config, const std::string& checkpoint, Progr
       fs::absolute(folder / fmt::format("{}-{}{}", name, digest_of(options, list), kImageFileEnding))
           .string();
   PackedPictures& packed = config.data.packed;
-  if (!packed.file.empty() && packed.file != options.output)
-    progress.warn(fmt::format(
-        "{}: names, sizes or times of its pictures have changed since the run packed them", path));
+  const std::string before = packed.file;
   packed = {options.output, options.source.path, options.source.test_path, said.columns};
   said.path = options.output;
   said.test_path.clear();  // it is in there
   said.columns.clear();
   if (is_image_file(options.output)) {
     progress.say(fmt::format("{}: packed before, in {}", path, options.output));
-    return;
+  } else {
+    make_folder(folder.string());
+    const Packed done = pack_images(options, std::move(list), progress);
+    for (const std::string& line : remarks(done, options)) progress.warn(line);
+    progress.say(fmt::format("{}: {} pictures of {} classes and {} to test on ({}), packed to {}: {}", path,
+                             done.train, done.classes, done.test, done.list.tested, options.output,
+                             text_of(options.frame)));
   }
-  make_folder(folder.string());
-  const Packed done = pack_images(options, std::move(list), progress);
-  for (const std::string& line : remarks(done, options)) progress.warn(line);
-  progress.say(fmt::format("{}: {} pictures of {} classes and {} to test on ({}), packed to {}: {}", path,
-                           done.train, done.classes, done.test, done.list.tested, options.output,
-                           text_of(options.frame)));
+  keep_name(config, before, checkpoint, progress);
 }
 
 }  // namespace lpmm

@@ -12,7 +12,7 @@ namespace lpmm {
 // folder, unless that was done before with the same files, and sets data.path to the packed file. Squares are
 // those of the run of `checkpoint`, if it is not empty and the run tells them; imports take the usual ones
 // otherwise; a data.side that is not its default comes first. A packed file of that run that is gone is
-// packed again, with a warning if names, sizes or times of its pictures are others by now. Throws what
+// packed again, under its name if its bytes are the same, else with a warning. Throws what
 // pack_images() throws, RunError if there is no data folder.
 void pack_named_pictures(RunConfig& config, const std::string& checkpoint, Progress& progress);
 
