@@ -87,10 +87,9 @@ void copy_folder(const fs::path& from, const fs::path& to) {
   }
 }
 
-// Returns true if `text` names files of a tokenizer that do not lie in a run.
-bool names_others(const TextOptions& text) {
-  const fs::path named = names_tokenizer_files(text) ? text.tokenizer : text.folder;
-  return !named.empty() && named.filename() != kModelFiles && named.parent_path().filename() != kModelFiles;
+// Returns the files of a tokenizer that `text` names; empty: it names none.
+const std::string& named_files(const TextOptions& text) {
+  return names_tokenizer_files(text) ? text.tokenizer : text.folder;
 }
 
 bool holds_tokenizer(const std::string& folder) {
@@ -118,14 +117,16 @@ std::string model_files_of(const std::string& checkpoint) {
 std::string saved_tokenizer_files(const std::string& checkpoint, const RunConfig& config) {
   const TextOptions& text = config.data.text;
   const std::string kept = model_files_of(checkpoint), own = kept + kTokenizerFolder;
-  const bool names_other = names_others(text);
   const auto is_of_run = [&] {
-    const std::string run = config_of_run(checkpoint);
-    return run.empty() ||
-           load_config(run, {.families = config.families}).data.text.tokenizer == text.tokenizer;
+    const std::string &named = named_files(text), run = config_of_run(checkpoint);
+    return named.empty() || run.empty() ||
+           named_files(load_config(run, {.families = config.families}).data.text) == named;
   };
-  if (!kept.empty() && holds_tokenizer(own) && (!names_other || is_of_run())) return own;
-  return !names_other && holds_tokenizer(kept) ? kept : tokenizer_files(text);
+  if (!kept.empty() && is_of_run()) {
+    if (holds_tokenizer(own)) return own;
+    if (holds_tokenizer(kept)) return kept;
+  }
+  return tokenizer_files(text);
 }
 
 std::optional<Pixels> read_pixels(const std::string& folder) {
@@ -251,15 +252,17 @@ void keep_model_files(const std::string& checkpoint, const fs::path& run, const 
   const auto* images = dynamic_cast<const ImageData*>(&data);
   const TextOptions& text = setup.config.data.text;
   const Json tokenizer = setup.task->tokenizer() == nullptr ? Json() : setup.task->tokenizer()->describe();
-  const bool keeps_tokenizer =
-      tokenizer.contains("checksum") && names_tokenizer_files(text) && names_others(text);
+  const std::string files =
+      from.empty() ? tokenizer_files(text) : saved_tokenizer_files(checkpoint, setup.config);
+  const bool keeps_tokenizer = tokenizer.contains("checksum") && names_tokenizer_files(text) &&
+                               (from.empty() || !files.starts_with(from));
   const std::string& chat_template = setup.config.data.conversations.chat_template;
   if (from.empty() && images == nullptr && !keeps_tokenizer && chat_template.empty()) return;
   make_model_files(run, [&](const fs::path& folder) {
     if (!from.empty()) copy_folder(from, folder);
     if (!chat_template.empty()) keep_template(chat_template, folder.string());
     if (const std::string own = folder.string() + kTokenizerFolder; keeps_tokenizer && !fs::exists(own)) {
-      copy_tokenizer(tokenizer_files(text), tokenizer["kind"].get<std::string>(), own);
+      copy_tokenizer(files, tokenizer["kind"].get<std::string>(), own);
     }
     if (images == nullptr) return;
     if (!read_pixels(folder.string())) {

@@ -320,9 +320,9 @@ TEST_F(OwnData, ARunIsUsedFromAnyFolder) {
   fs::remove_all(path("mine"));
   EXPECT_EQ(there({"classify", "next", "--file", path("asked.txt"), "--json"}).code, 0);
   // Another tokenizer that a user names is not passed over.
-  write("elsewhere/other.txt", "[UNK]\n[PAD]\n[CLS]\n[SEP]\n[MASK]\nA\na\ncat\nbird\n");
+  write("elsewhere/model_files/other.txt", "[UNK]\n[PAD]\n[CLS]\n[SEP]\n[MASK]\nA\na\ncat\nbird\n");
   expect_failure(there({"train", "--init", "next", "--set", "data.path=" + path("d/mine.csv"), "--set",
-                        "data.tokenizer=other.txt", "--out", "x"}),
+                        "data.tokenizer=model_files/other.txt", "--out", "x"}),
                  1, {"other.txt", "is another tokenizer"});
 }
 

@@ -281,7 +281,11 @@ TEST_F(TextProgram, TokenizersOfFilesAndWords) {
   other["model"]["merges"].erase(5);
   write("published/tokenizer.json", other.dump());
   EXPECT_EQ(run_lpmm({"sample", path("text"), "--tokens", "2"}).code, 0);  // by its own copy
+  const Outcome borrows =
+      train_gpt("borrows", {"--set", "data.tokenizer=" + path("text/model_files/tokenizer")});
+  ASSERT_EQ(borrows.code, 0) << borrows.err;
   fs::remove_all(path("text/model_files"));
+  EXPECT_EQ(run_lpmm({"sample", path("borrows"), "--tokens", "2"}).code, 0);
   expect_failure(run_lpmm({"sample", path("text")}), 1, {"state.json", "checksum", file});
   expect_failure(train_gpt("none", {"--set", "data.tokenizer=" + path("none.json")}), 2,
                  {"none.json", "words"});
