@@ -14,6 +14,7 @@
 
 #include "kernels/macros.h"
 #include "kernels/matrix.h"
+#include "kernels/noise.h"
 #include "kernels/packed.h"
 
 namespace lpmm::kernels {
@@ -37,6 +38,21 @@ struct ScaleArgs {
   bool accumulate = false;
   std::int64_t columns = 0;
   const float* by_column = nullptr;
+};
+// Keeps, times `scale`, the elements whose draw is at least `threshold`; the others become 0. A threshold of
+// 0 drops nothing.
+struct Dropout {
+  Noise noise;
+  std::uint32_t threshold = 0;
+  float scale = 1;
+};
+// y = (accumulate ? y : 0) + what is kept of x.
+struct DropoutArgs {
+  Array of;
+  Dropout drop;
+  const void* x = nullptr;
+  void* y = nullptr;
+  bool accumulate = false;
 };
 
 // ---- activations -----------------------------------------------------------------------------------------
@@ -221,6 +237,7 @@ class ComputeKernels {
   virtual void copy_or_add(const Array& of, const void* src, void* dst, bool accumulate) = 0;
   virtual void copy_or_add_rows(ValueType type, const Rows& rows, const void* src, void* dst) = 0;
   virtual void scale(const ScaleArgs& args) = 0;
+  virtual void dropout(const DropoutArgs& args) = 0;
 
   // ---- activations ---------------------------------------------------------------------------------------
   virtual void activate(const ActivationArgs& args) = 0;

@@ -10,7 +10,6 @@
 #include <limits>
 
 #include "kernels/compute.h"
-#include "kernels/noise.h"
 
 namespace lpmm::kernels {
 
@@ -57,23 +56,6 @@ struct RowNormBackward {
   void* dx = nullptr;
   bool accumulate = false;  // dx += instead of dx =
   float *weight_gradient = nullptr, *bias_gradient = nullptr;
-};
-
-// ---- dropout ---------------------------------------------------------------------------------------------
-// Keeps, times `scale`, the elements whose draw is at least `threshold`; the others become 0. A threshold of
-// 0 drops nothing.
-struct Dropout {
-  Noise noise;
-  std::uint32_t threshold = 0;
-  float scale = 1;
-};
-// y = (accumulate ? y : 0) + what is kept of x.
-struct DropoutArgs {
-  Array of;
-  Dropout drop;
-  const void* x = nullptr;
-  void* y = nullptr;
-  bool accumulate = false;
 };
 
 // ---- rotary positions ------------------------------------------------------------------------------------
@@ -288,6 +270,25 @@ struct ChoiceArgs {
   float* probability_gradient = nullptr;
   void* logit_gradient = nullptr;
   bool accumulate = false;  // to the gradient that is made
+
+  // What the probabilities of a row's choices are divided by.
+  LPMM_HD float weight_sum(std::int64_t row) const {
+    float sum = shape.is_normed ? 0 : 1;
+    for (std::int64_t i = row * shape.chosen; i < (row + 1) * shape.chosen && shape.is_normed; ++i)
+      sum += choices.probabilities[row * shape.experts + choices.experts[i]];
+    return sum;
+  }
+  // Adds the gradient of a row's weights to that of its probabilities.
+  LPMM_HD void add_row_gradient(std::int64_t row) const {
+    const std::int64_t first = row * shape.chosen, end = first + shape.chosen;
+    const float sum = weight_sum(row);
+    float mean = 0;  // stays for a row that is not normed
+    float* const g = probability_gradient + row * shape.experts;
+    for (std::int64_t i = first; i < end && shape.is_normed; ++i)
+      mean += order.weights[order.places[i]] * weight_gradient[order.places[i]];
+    for (std::int64_t i = first; i < end; ++i)
+      g[choices.experts[i]] += (weight_gradient[order.places[i]] - mean) / sum;
+  }
 };
 // y[i] = x[rows[i]], for `count` rows of `width`; rows of y from there to `padded` are zeros.
 struct TakeRowsArgs {
@@ -421,7 +422,6 @@ class SequenceKernels {
   virtual void mean_forward(const MeanShape& shape, const void* x, void* y) = 0;
   virtual void mean_backward(const MeanShape& shape, const void* dy, void* dx, bool accumulate) = 0;
   virtual void rotary(const RotaryArgs& args) = 0;
-  virtual void dropout(const DropoutArgs& args) = 0;
   virtual std::int64_t attention_scratch_bytes(const AttentionShape& shape) const = 0;  // of either call
   virtual void attention_forward(const AttentionForward& args) = 0;
   virtual void attention_backward(const AttentionBackward& args) = 0;

@@ -81,11 +81,10 @@ void CpuDevice::order_choices(const ChoiceArgs& args) {
   for (std::int64_t r = 0; r < s.rows; ++r) {
     const float* const p = args.choices.probabilities + r * s.experts;
     const std::int32_t* const chosen = args.choices.experts + r * s.chosen;
-    float sum = 0;
-    for (int j = 0; j < s.chosen; ++j) sum += p[chosen[j]];
+    const float sum = args.weight_sum(r);
     for (int j = 0; j < s.chosen; ++j) {
       const std::int64_t place = order.first[chosen[j]]++;
-      order.weights[place] = s.is_normed ? p[chosen[j]] / sum : p[chosen[j]];
+      order.weights[place] = p[chosen[j]] / sum;
       order.rows[place] = static_cast<std::int32_t>(r);
       order.places[r * s.chosen + j] = static_cast<std::int32_t>(place);
     }
@@ -98,21 +97,8 @@ void CpuDevice::order_choices_backward(const ChoiceArgs& args) {
   const ChoiceShape& s = args.shape;
   for_shards(pool(), s.rows, rows_together(s.experts), [&](std::int64_t first, std::int64_t n) {
     for (std::int64_t r = first; r < first + n; ++r) {
-      const float* const p = args.choices.probabilities + r * s.experts;
-      float* const g = args.probability_gradient + r * s.experts;
-      const std::int32_t *const chosen = args.choices.experts + r * s.chosen, *const places =
-                                                                                  args.order.places +
-                                                                                  r * s.chosen;
-      if (!args.accumulate) std::fill_n(g, s.experts, 0.0F);
-      float sum = 1, mean = 0;  // of a row that is not normed
-      if (s.is_normed) {
-        sum = 0;
-        for (int j = 0; j < s.chosen; ++j) {
-          sum += p[chosen[j]];
-          mean += args.order.weights[places[j]] * args.weight_gradient[places[j]];
-        }
-      }
-      for (int j = 0; j < s.chosen; ++j) g[chosen[j]] += (args.weight_gradient[places[j]] - mean) / sum;
+      if (!args.accumulate) std::fill_n(args.probability_gradient + r * s.experts, s.experts, 0.0F);
+      args.add_row_gradient(r);
     }
   });
 }

@@ -94,13 +94,8 @@ __global__ void order_by_expert(ChoiceArgs args) {
     next += number_of(lanes);
     if (!is_mine) continue;
     const std::int64_t row = i / s.chosen;
-    const float* const p = args.choices.probabilities + row * s.experts;
-    float sum = 1;
-    if (s.is_normed) {
-      sum = 0;
-      for (int j = 0; j < s.chosen; ++j) sum += p[experts[row * s.chosen + j]];
-    }
-    args.order.weights[place] = p[expert] / sum;
+    const float probability = args.choices.probabilities[row * s.experts + expert];
+    args.order.weights[place] = probability / args.weight_sum(row);
     args.order.rows[place] = static_cast<std::int32_t>(row);
     args.order.places[i] = static_cast<std::int32_t>(place);
   }
@@ -109,23 +104,8 @@ __global__ void order_by_expert(ChoiceArgs args) {
 // A thread for each row.
 __global__ void order_gradient(ChoiceArgs args) {
   begin_kernel();
-  const ChoiceShape& s = args.shape;
   const std::int64_t row = std::int64_t{1} * blockIdx.x * blockDim.x + threadIdx.x;
-  if (row >= s.rows) return;
-  const float* const p = args.choices.probabilities + row * s.experts;
-  float* const g = args.probability_gradient + row * s.experts;
-  const std::int32_t *const chosen = args.choices.experts + row * s.chosen, *const places =
-                                                                                args.order.places +
-                                                                                row * s.chosen;
-  float sum = 1, mean = 0;  // of a row that is not normed
-  if (s.is_normed) {
-    sum = 0;
-    for (int j = 0; j < s.chosen; ++j) {
-      sum += p[chosen[j]];
-      mean += args.order.weights[places[j]] * args.weight_gradient[places[j]];
-    }
-  }
-  for (int j = 0; j < s.chosen; ++j) g[chosen[j]] += (args.weight_gradient[places[j]] - mean) / sum;
+  if (row < args.shape.rows) args.add_row_gradient(row);
 }
 
 template <class Cell>
