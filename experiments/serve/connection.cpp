@@ -23,8 +23,7 @@ using Parser = http::request_parser<http::string_body>;
 
 // Limits the bytes of a request that lie unread: a header, or the lines between chunks.
 constexpr std::size_t kMostUnread = 64 << 10;
-// Limit how long and how much of a refused request is thrown away.
-constexpr std::chrono::milliseconds kMostDraining{2000};
+// Limits how much of a refused request is thrown away.
 constexpr std::size_t kMostDropped = 64 << 20;
 
 std::string text_of(const Parser& parser, http::field name) {
@@ -73,10 +72,7 @@ Connection::Connection(int socket, const ClientLimits& limits, const std::atomic
     : socket_(socket), limits_(limits), stopping_(stopping) {}
 
 Connection::~Connection() {
-  // Bytes that nobody read would make the system drop the answer: they are thrown away first.
-  shutdown(socket_, SHUT_WR);
-  std::array<char, 4096> rest{};
-  for (int i = 0; i < 64 && recv(socket_, rest.data(), rest.size(), MSG_DONTWAIT) > 0; ++i) continue;
+  drain(std::chrono::milliseconds{0});
   close(socket_);
 }
 
@@ -200,12 +196,13 @@ bool Connection::flush() {
   return !is_gone_;
 }
 
-void Connection::drain() {
+void Connection::drain(std::chrono::milliseconds most) {
   shutdown(socket_, SHUT_WR);
-  const auto until = Clock::now() + std::min(limits_.patience, kMostDraining);
-  for (std::size_t dropped = 0; dropped < kMostDropped && !is_gone_ && wait(POLLIN, until);
-       received_.clear()) {
-    dropped += receive();
+  const auto until = Clock::now() + std::min(limits_.patience, most);
+  for (std::size_t dropped = 0; dropped < kMostDropped && !is_gone_; received_.clear()) {
+    const std::size_t got = receive();
+    if (got == 0 && !wait(POLLIN, until)) return;
+    dropped += got;
   }
 }
 

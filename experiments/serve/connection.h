@@ -70,7 +70,7 @@ class Connection {
   bool flush();
   // Throws away what the client still sends, for a while: many read an answer only when they have sent their
   // request, and bytes that nobody read would make the system drop the answer. Nothing can be sent then.
-  void drain();
+  void drain(std::chrono::milliseconds most = std::chrono::seconds{2});
   // No request follows.
   void close_after() { keeps_ = false; }
   bool keeps() const { return keeps_; }
