@@ -103,7 +103,7 @@ void keep_name(RunConfig& config, const std::string& before, const std::string& 
 
 void pack_named_pictures(RunConfig& config, const std::string& checkpoint, Progress& progress) {
   const TaskRow& task = task_of(config.model);
-  if (!task.has_pictures || config.data.set != task.by_path || config.data.text.path.empty()) return;
+  if (config.data.set != task.picture_set || config.data.text.path.empty()) return;
   if (!checkpoint.empty()) take_source(config, checkpoint, progress);
   const std::string path = find_data(config.data.text.path);
   std::error_code error;

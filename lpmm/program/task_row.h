@@ -45,8 +45,8 @@ struct TaskRow {
   bool is_judged_by_loss = false;  // as perplexity; else by its scores, or by accuracy
   bool tests_own_part = false;     // the test set is cut from what is trained on, by the run's own tokenizer
   bool has_test_file = false;      // besides the development file (data.test_file)
-  bool has_pictures = false;       // at data.path: packed into a file first; `lpmm classify` takes others
   int classes = kImageClasses;     // while no data says them
+  std::string_view picture_set = {};  // pictures at data.path are packed first; `lpmm classify` takes others
   // The names that data.set may have.
   std::vector<std::string_view> (*sets)() = nullptr;
   std::shared_ptr<Task> (*make)(const RunConfig& config) = nullptr;  // one that is yet to open

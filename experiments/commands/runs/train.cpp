@@ -78,7 +78,7 @@ void print_for_people(const TrainResult& result, const RunConfig& config, const 
   }
   const std::string run = path_argument(out);
   std::vector<std::string> use = {"lpmm", task.continues ? "sample" : "eval", run};
-  if (task.has_pictures && config.data.set == task.by_path) use = {"lpmm", "classify", run, "photo.jpg"};
+  if (config.data.set == task.picture_set) use = {"lpmm", "classify", run, "photo.jpg"};
   const std::vector<std::string> report = {"lpmm", "report", run, "--out", "report.html"};
   fmt::print("next: {}, {}\n", printable(shell_command(use)), printable(shell_command(report)));
 }

@@ -83,7 +83,7 @@ constinit const TaskRow kImageTask{
     .by_path = kImagesByPath,
     .keys = {"augment", "side"},
     .keys_by_path = {"columns", "skip_broken"},
-    .has_pictures = true,
+    .picture_set = kImagesByPath,
     .sets =
         [] {
           return names_of(named_image_sets(), {kImagesByPath, kDrawnSet, kAutoSet});
