@@ -87,7 +87,7 @@ void keep_name(RunConfig& config, const std::string& before, const std::string& 
   std::string& packed = config.data.packed.file;
   if (before.empty() || before == packed) return;
   const Json checksum = checkpoint_run(checkpoint).value(Json::json_pointer("/text/crc32"), Json());
-  if (checksum != image_file_checksum(packed)) {
+  if (checksum != image_file_checksum(packed) || !before.ends_with(kImageFileEnding)) {
     progress.warn(
         fmt::format("{}: names, sizes or times of its pictures have changed since the run packed them",
                     config.data.packed.path));
