@@ -208,6 +208,50 @@ def test_a_view_of_a_packed_weight_is_refused_by_name_in_a_compiled_function():
         torch.compile(lambda x: x @ weight.t(), backend="aot_eager")(torch.ones(2, 64))
 
 
+class Layers(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.convolution = torch.nn.Conv1d(64, 64, 3, padding=1)
+        self.layer = torch.nn.TransformerEncoderLayer(64, 4, 64, dropout=0.0, batch_first=True)
+        self.matrix = torch.nn.Linear(64, 64)
+
+    def forward(self, x):
+        return self.layer(self.convolution(x).transpose(1, 2)) @ self.matrix.weight.to(torch.bfloat16).float()
+
+
+@pytest.mark.parametrize("types", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("compiles", [False, True])
+def test_layers_convert_packed_weights_as_they_convert_others(types, compiles):
+    model, x = Layers(), torch.randn(4, 64, 8)
+    lpmm.pack(model, lpmm.SGD(model.parameters(), specs={"accumulator": "fp32"}))
+    assert all(isinstance(of.weight, lpmm.PackedParameter) for of in (model.convolution, model.layer.self_attn.out_proj, model.matrix))
+    reference = floats_of(model)
+    with torch.autocast("cpu", dtype=types, enabled=types != torch.float32):
+        ys = [(torch.compile(m.layer, backend="aot_eager") if compiles else m)(x.transpose(1, 2) if compiles else x) for m in (model, reference)]
+    for y in ys:
+        y.float().square().sum().backward()
+    assert torch.allclose(*ys, atol=1e-2)
+    for p, q in zip(model.parameters(), reference.parameters()):
+        assert p.grad is None and q.grad is None or (p.grad.dequantize() - q.grad).norm() < 0.05 * q.grad.norm()
+
+
+@pytest.mark.parametrize("convert", [lambda m: m.half(), lambda m: m.to(torch.bfloat16), lambda m: m.double()])
+def test_a_model_of_packed_weights_is_not_converted(convert):
+    model, _ = prepared(3)
+    before = lpmm.float_state_dict(model)
+    with pytest.raises(RuntimeError, match="on cpu stays so; lpmm.unpack"):
+        convert(model)
+    assert all(torch.equal(v, before[k]) for k, v in lpmm.float_state_dict(model).items() if k.endswith("weight"))
+
+
+def test_another_tensor_takes_values_of_a_packed_weight():
+    weight = prepared(3)[0][1].weight
+    other = torch.nn.Linear(64, 99).weight
+    with torch.no_grad():
+        other[:96] = weight
+    assert torch.equal(other[:96], weight.dequantize()) and torch.equal(weight.double(), weight.dequantize().double())
+
+
 def test_a_packed_weight_takes_another_content():
     model, _ = prepared(3)
     vector = torch.nn.utils.parameters_to_vector(model.parameters())

@@ -25,6 +25,10 @@ def _decoded(dtype):
     return torch.bfloat16 if dtype == torch.bfloat16 else torch.float32
 
 
+_STAYS = ("a packed weight of shape {0.shape} and type {0.dtype} on {0.device} stays so; lpmm.unpack(model) before you resize, convert or move "
+          "it, and make a new optimizer")
+
+
 class PackedParameter(torch.Tensor):
     """A parameter whose values are codes and steps; type and shape are those that it had.
 
@@ -124,12 +128,11 @@ class PackedParameter(torch.Tensor):
         if func in _WHOLE and torch.compiler.is_compiling():
             args = [_decode(x.key, x.live_anchor(), x.shape) if isinstance(x, cls) else x for x in args]
             return func(*args, **(kwargs or {}))
-        if func in _REFUSED:
+        if func in _REFUSED and isinstance(args[0], cls):
             raise RuntimeError(f"{func.__name__} of a packed weight is refused: {_REFUSED[func]}; lpmm.unpack(model, optimizer) first")
         if func == torch.Tensor.data.__set__:
-            if args[1].shape != args[0].shape:
-                raise RuntimeError(f"a packed weight of shape {tuple(args[0].shape)} takes no other; lpmm.unpack(model) before you resize it, "
-                                   "and make a new optimizer")
+            if any(getattr(args[0], k) != getattr(args[1], k) for k in ("shape", "dtype", "device")):
+                raise RuntimeError(_STAYS.format(args[0]))
             return args[0].detach().copy_(args[1])
         if not torch.compiler.is_compiling() and is_read(cls, func, args) and not (
                 torch.is_grad_enabled() and isinstance(args[0], torch.nn.Parameter)):
@@ -143,16 +146,12 @@ class PackedParameter(torch.Tensor):
         name = func.overloadpacket.__name__
         if name == "detach":
             return PackedParameter(args[0].memory, args[0].plan, args[0].shape, args[0].dtype)
-        if name == "clone":
+        if name == "_to_copy" and torch.device(kwargs.get("device") or args[0].device) != args[0].device:
+            raise RuntimeError(_STAYS.format(args[0]))
+        if name == "clone" or name == "_to_copy" and kwargs.get("dtype", args[0].dtype) == args[0].dtype:
             return args[0]._copy()
         if name == "copy_" and isinstance(args[0], cls):
             return args[0]._take(args[1])
-        if name == "_to_copy":
-            wanted = kwargs.get("dtype", args[0].dtype), torch.device(kwargs.get("device") or args[0].device)
-            if wanted != (args[0].dtype, args[0].device):
-                raise RuntimeError(f"a packed weight of type {args[0].dtype} on {args[0].device} stays so; lpmm.unpack(model) first, or "
-                                   "convert and move the model before it is packed")
-            return args[0]._copy()
         if func._schema.is_mutable and any(isinstance(x, cls) for x in (args[0] if isinstance(args[0], (list, tuple)) else args[:1])):
             raise RuntimeError(f"{name} would change a packed weight in place, and only the optimizer and copy_ do; an average of weights "
                                "is made of lpmm.unpack(copy.deepcopy(model))")
@@ -334,7 +333,8 @@ def _call_embedding(ids, weight, padding_idx=None, max_norm=None, norm_type=2.0,
 # Functions of a packed weight, and which argument it is.
 _BY_PANELS = {torch.nn.functional.linear: (_call_linear, 1), torch.addmm: (_call_addmm, 2),
               torch.nn.functional.embedding: (_call_embedding, 1)}
-_WHOLE = (torch.conv1d, torch.conv2d, torch.conv3d, torch.conv_transpose1d, torch.conv_transpose2d, torch.conv_transpose3d)
+_WHOLE = (torch.conv1d, torch.conv2d, torch.conv3d, torch.conv_transpose1d, torch.conv_transpose2d, torch.conv_transpose3d,
+          torch.nn.functional.multi_head_attention_forward)
 _HOOKED = "its gradient is folded in parts, which no hook sees"
 _NO_MEMORY = "it has no memory in floats (for a file: model.save_pretrained(folder, state_dict=lpmm.float_state_dict(model)))"
 _NOT_IN_PARTS = "only the optimizer and copy_ write to it"
