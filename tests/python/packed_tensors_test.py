@@ -68,6 +68,18 @@ def test_a_gradient_takes_another_content_and_torchs_clipping_by_lists(level):
     assert norm > 70 and abs(torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0) - 1) < 1e-4
 
 
+@levels
+def test_a_gradient_in_floats_is_kept_by_the_next_backward(level):
+    model, optimizer = prepared(level)
+    for p in model.parameters():
+        p.grad = torch.ones_like(p)
+    loss_of(model).backward()
+    reference = floats_of(model)
+    loss_of(reference).backward()
+    for p, q in zip(model.parameters(), reference.parameters()):
+        assert (p.grad - q.grad - 1).abs().max() < 0.05
+
+
 @pytest.mark.parametrize("folds", [False, True])
 @pytest.mark.parametrize("pending", [False, True])
 def test_another_optimizer_takes_over_gradients_that_the_first_one_left(folds, pending):

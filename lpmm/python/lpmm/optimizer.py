@@ -348,9 +348,7 @@ class Optimizer(torch.optim.Optimizer):
                 self._hooks[p] = p.register_post_accumulate_grad_hook(_hook(self))
             if isinstance(p, PackedParameter):
                 p.packed_sum = packed
-            if p.grad is not None and not getattr(p.grad, "is_empty", False):
-                packed.fold(p.grad)
-            p.grad = packed
+            packed.take_over(p)
         return self
 
     def _fold_again(self):
@@ -502,9 +500,8 @@ def _hook(optimizer):
 
     def hook(p):
         owner = me()
-        if owner is not None and not isinstance(p.grad, PackedGradient):  # somebody else emptied it
-            owner._sums[p].zero_().fold(p.grad)
-            p.grad = owner._sums[p]
+        if owner is not None and not isinstance(p.grad, PackedGradient):
+            owner._sums[p].take_over(p)
 
     hook.is_lpmms = True
     return hook

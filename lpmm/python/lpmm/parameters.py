@@ -96,8 +96,8 @@ class PackedParameter(torch.Tensor):
         if not self.requires_grad:
             return
         if self.packed_sum is not None:
-            if self.grad is not self.packed_sum:  # somebody emptied it
-                self.grad = self.packed_sum.zero_()
+            if self.grad is not self.packed_sum:
+                self.packed_sum.take_over(self)
             self.packed_sum.fold(part, first * math.prod(part.shape[1:]))
         else:
             if self.grad is None:
