@@ -47,7 +47,7 @@ def test_reading_a_gradient_leaves_it_as_it_is(level):
 @levels
 @pytest.mark.parametrize("write", [
     lambda g: g.__setitem__(slice(0, 9), 0), lambda g: g[3].zero_(), lambda g: g[:9].mul_(2), lambda g: g.data[3].zero_(),
-    lambda g: g.view(-1).zero_(), lambda g: g.flatten().neg_(), lambda g: g.clamp_(0, 1), lambda g: g.share_memory_(),
+    lambda g: g.view(-1).zero_(), lambda g: g.flatten().neg_(), lambda g: g.share_memory_(),
     lambda g: g.t().zero_(), lambda g: g.diagonal().zero_(), lambda g: g.narrow(0, 0, 3).zero_(), lambda g: g.chunk(2)[0].zero_(),
     lambda g: g.T.zero_(), lambda g: torch.transpose(g, 0, 1).zero_(), lambda g: g.fill_diagonal_(1), lambda g: g.as_strided((3,), (1,)).zero_()])
 def test_what_would_write_to_a_copy_of_a_gradient_is_refused(level, write):
@@ -66,6 +66,41 @@ def test_a_gradient_takes_another_content_and_torchs_clipping_by_lists(level):
     assert abs(g.norm() - (96 * 64) ** 0.5) < 0.1
     norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=True)
     assert norm > 70 and abs(torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0) - 1) < 1e-4
+
+
+def all_of(gradients, write):
+    write(gradients)
+    return gradients
+
+
+@levels
+@pytest.mark.parametrize("of", [
+    lambda gs: [torch.zeros(g.shape).copy_(g) for g in gs], lambda gs: [torch.zeros(g.shape).add_(g, alpha=2) for g in gs],
+    lambda gs: [torch.add(g, 1, out=torch.empty(g.shape)) for g in gs],
+    lambda gs: all_of([torch.ones(g.shape) for g in gs], lambda xs: torch._foreach_add_(xs, gs)),
+    lambda gs: all_of(gs, lambda xs: torch._foreach_neg_(xs)), lambda gs: [g.mul_(torch.arange(g.numel()).view_as(g) % 2) for g in gs],
+    lambda gs: [g.clamp_(min=0) for g in gs], lambda gs: [g.copy_(2 * g) for g in gs], lambda gs: [torch.neg(g, out=g) for g in gs]])
+def test_whole_gradients_are_read_and_written_as_others_are(level, of):
+    model, _ = prepared(level)
+    reference = floats_of(model)
+    for m in (model, reference):
+        loss_of(m).backward()
+    gradients = [[p.grad for p in m.parameters() if p.dim() == 2] for m in (model, reference)]
+    for got, want, g in zip(*map(of, gradients), gradients[0]):
+        assert (got - want).norm() < 0.02 * want.norm()
+        if isinstance(got, lpmm.PackedGradient):
+            assert got is g and abs(g.norm() / want.norm() - 1) < 0.02
+
+
+@levels
+def test_hooks_read_gradients_while_others_come(level):
+    model, _ = prepared(level)
+    loss_of(model).backward()
+    g = model[3].weight.grad
+    want, seen = 2 * g.dequantize(), []
+    model[1].register_full_backward_hook(lambda *_: seen.append(g + 1))
+    loss_of(model).backward()
+    assert (g - want).norm() < 0.02 * want.norm() and torch.equal(seen[0], g + 1)
 
 
 @levels

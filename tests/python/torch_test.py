@@ -378,18 +378,6 @@ def test_averaged_models(level):
         assert (averaged.module[1].weight - model[1].weight).abs().max() < 0.1
 
 
-def test_gradients_that_are_packed_are_read_but_not_written():
-    model, optimizer = prepared(2, preset="lpmm")
-    loss_of(model).backward()
-    g, reference = model[1].weight.grad, net()
-    loss_of(reference).backward()
-    assert (g.abs() - reference[1].weight.grad.abs()).abs().max() < 0.02 * reference[1].weight.grad.abs().max()
-    with pytest.raises(RuntimeError, match="packed sum"):
-        g.clamp_(0, 1)
-    with pytest.raises(RuntimeError, match="packed sum"):
-        torch.zeros(g.shape).copy_(g)  # as DistributedDataParallel does
-
-
 def test_tied_weights_stay_tied_and_unpack():
     class Tied(torch.nn.Module):
         def __init__(self):

@@ -171,9 +171,14 @@ def read(func, packed, *args, **kwargs):
     return _as_views(out) if func in VIEWS else out
 
 
-_READ_ONLY = ("{} would change a gradient that is a packed sum: after fold_gradients() it can be added to, multiplied by a number and "
-              "emptied, and several processes cannot average it (torch's optimizers and DistributedDataParallel take it before it is "
-              "folded; leave fold_gradients() out)")
+def written(func, args, kwargs):
+    """The arguments that one of torch's operators writes to."""
+    schema = func._schema
+    if not schema.is_mutable:
+        return []
+    given = {**{a.name: x for a, x in zip(schema.arguments, args)}, **kwargs}
+    out = [given.get(a.name) for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+    return [x for of in out for x in (of if isinstance(of, (list, tuple)) else [of])]
 
 
 def _refused(text):
@@ -186,8 +191,8 @@ class PackedGradient(torch.Tensor):
     """The gradient of a parameter as a packed sum, to which autograd adds what it computes.
 
     p.grad is one after Optimizer.fold_gradients(). It knows its norm and takes factors, so that
-    torch.nn.utils.clip_grad_norm_ and GradScaler work on it. Other functions that only read it get it decoded; those
-    that would write to it are refused.
+    torch.nn.utils.clip_grad_norm_ and GradScaler work on it. Other functions get it decoded, and what they write to the
+    whole of it is rounded once more.
     """
 
     @staticmethod
@@ -271,10 +276,10 @@ class PackedGradient(torch.Tensor):
         if values.dtype != self.dtype:  # of module.half()
             torch.Tensor.data.__set__(self, values)
         elif values is not self:
-            self.zero_().fold(readable(values))
+            self.zero_().fold(values)
 
-    __setitem__ = _refused(_READ_ONLY.format("g[...] = x"))
-    fill_diagonal_ = _refused(_READ_ONLY.format("fill_diagonal_"))
+    __setitem__ = fill_diagonal_ = _refused("a gradient that is a packed sum is not changed in parts: change a clone() of it, and assign that to "
+                                            "p.grad")
     share_memory_ = _refused("a packed gradient is not shared between processes; call share_memory() before fold_gradients()")
     __deepcopy__ = _refused("a packed gradient is not copied; call zero_grad(), or step(), before copying what has it")
     __reduce_ex__ = _refused("a packed gradient is not saved; save parameters and the state of the optimizer")
@@ -291,14 +296,20 @@ class PackedGradient(torch.Tensor):
         kwargs = kwargs or {}
         name = func.overloadpacket.__name__
         special = cls._special.get(name)
-        if name == "add" and torch._C._current_graph_task_id() < 0:
-            special = None  # autograd alone means its sum to take it
+        if name in ("mul_", "div_") and torch.is_tensor(args[1]) and args[1].dim():
+            special = None  # many factors are no scale
         if special is not None and (isinstance(args[0], cls) or isinstance(args[0], (list, tuple))):
             return special(func, *args, **kwargs)
         if func._schema.is_mutable:
-            raise RuntimeError(_READ_ONLY.format(name))
-        plain = torch.utils._pytree.tree_map(lambda x: x.dequantize() if isinstance(x, cls) else x, (args, kwargs))
-        return func(*plain[0], **plain[1])
+            check_alone()  # DistributedDataParallel copies gradients
+        floats = {}
+        plain = torch.utils._pytree.tree_map(lambda x: floats.setdefault(id(x), x.dequantize()) if isinstance(x, cls) else x, (args, kwargs))
+        out = func(*plain[0], **plain[1])
+        for g in written(func, args, kwargs):
+            if isinstance(g, cls):
+                g.zero_().fold(floats[id(g)])
+                out = g if out is floats[id(g)] else out
+        return out
 
     def _add(func, self, other, alpha=1):
         if isinstance(other, PackedGradient):
@@ -327,7 +338,7 @@ class PackedGradient(torch.Tensor):
                     found_inf.fill_(1)
 
     _special = {
-        "add": _add, "add_": _add, "linalg_vector_norm": _norm, "mul_": lambda func, self, factor: self.scale_by(factor),
+        "add_": _add, "linalg_vector_norm": _norm, "mul_": lambda func, self, factor: self.scale_by(factor),
         "div_": lambda func, self, factor: self.scale_by(1 / _number(factor)),
         "zero_": lambda func, self: PackedGradient.zero_(self), "detach": lambda func, self: self,
         "_amp_foreach_non_finite_check_and_unscale_": _unscale, "_foreach_mul_": _multiply_each,

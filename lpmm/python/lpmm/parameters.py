@@ -7,7 +7,7 @@ import weakref
 import torch
 
 from . import _lpmm
-from .gradients import PARAMETER, Memory, PackedGradient, check_alone, check_type, is_read, read, where
+from .gradients import PARAMETER, Memory, PackedGradient, check_alone, check_type, is_read, read, where, written
 
 _PANEL = 1 << 22  # elements of a weight that exist at once
 _kept = threading.local()
@@ -152,7 +152,7 @@ class PackedParameter(torch.Tensor):
             return args[0]._copy()
         if name == "copy_" and isinstance(args[0], cls):
             return args[0]._take(args[1])
-        if func._schema.is_mutable and any(isinstance(x, cls) for x in (args[0] if isinstance(args[0], (list, tuple)) else args[:1])):
+        if any(isinstance(x, cls) for x in written(func, args, kwargs)):
             raise RuntimeError(f"{name} would change a packed weight in place, and only the optimizer and copy_ do; an average of weights "
                                "is made of lpmm.unpack(copy.deepcopy(model))")
         plain = torch.utils._pytree.tree_map(lambda x: x.dequantize() if isinstance(x, cls) else x, (args, kwargs))
