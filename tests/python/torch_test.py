@@ -517,6 +517,21 @@ def test_a_second_term_makes_small_steps_count():
     assert ends[0] == 1.0 and abs(ends[1] - 0.98) < 4e-3
 
 
+@pytest.mark.parametrize("when", [0, 1])
+def test_a_second_term_follows_a_model_that_is_converted(when):
+    p = torch.nn.Linear(300, 4, bias=False)
+    torch.nn.init.ones_(p.weight)
+    optimizer = lpmm.SGD(p.parameters(), lr=1e-4, specs={"parameter": "bf16:rn", "compensation": "ulp8"}).fold_gradients()
+    for step in range(200):
+        if step == when:
+            p.bfloat16()
+        p(torch.ones(1, 300, dtype=p.weight.dtype)).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    assert ("compensation" in optimizer.state[p.weight]) == (when == 0)  # else bf16_rounding
+    assert abs(p.weight.detach().float().mean().item() - 0.98) < 4e-3
+
+
 def test_threads_change_no_bit():
     ends = []
     for threads in (1, 3):

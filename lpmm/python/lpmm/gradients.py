@@ -7,7 +7,7 @@ import torch
 
 from . import _lpmm
 
-PARAMETER, ACCUMULATOR, COMPENSATION = 0, 1, 5  # roles, as lpmm counts them
+PARAMETER, ACCUMULATOR = 0, 1  # roles, as lpmm counts them
 PLANNED, FP32, BF16, BF16_NEAREST = -1, 0, 1, 2  # what lies at an address
 TYPES = {torch.float32: FP32, torch.bfloat16: BF16}
 

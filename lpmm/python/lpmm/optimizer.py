@@ -11,7 +11,7 @@ import lpmm
 import torch
 
 from . import _lpmm
-from .gradients import (ACCUMULATOR, BF16_NEAREST, COMPENSATION, FP32, PARAMETER, PLANNED, TYPES, AppliedGradient, Memory, PackedGradient,
+from .gradients import (ACCUMULATOR, BF16_NEAREST, FP32, PARAMETER, PLANNED, TYPES, AppliedGradient, Memory, PackedGradient,
                         as_part, check_alone, check_type, here, part_of, place_of, readable, where)
 from .parameters import PackedParameter
 
@@ -45,13 +45,12 @@ class _Slot:
         if self.parts > 1:
             self.plan.cut(here(p).numel(), first_group)
         self.states = {row[0]: (role, row) for role, row in self.rows.items() if role not in _SKIPPED}
-        # The second term of a parameter that is stored as planned, or that is the framework's bf16.
-        if not isinstance(p, PackedParameter) and p.dtype != torch.bfloat16:
-            self.states.pop("compensation", None)
 
     def new_state(self, p):
         state, mine = {"step": torch.zeros((), dtype=torch.float32, device="cpu")}, here(p)
         for name, (_, row) in self.states.items():
+            if name == "compensation" and not isinstance(p, PackedParameter) and p.dtype != torch.bfloat16:
+                continue  # the second term of what is stored as planned, or is the framework's bf16
             memory = Memory(row, mine.device)
             plain = {"fp32": torch.float32, "bf16": torch.bfloat16}.get(memory.spec.split(":")[0])
             if plain is not None:
@@ -285,12 +284,12 @@ class Optimizer(torch.optim.Optimizer):
                 if local.data_ptr() != _address(p):
                     copies.append((here(p), local))
                 kind = TYPES[local.dtype]
-                if kind != FP32 and COMPENSATION in slot.rows:
+                if kind != FP32 and "compensation" in state:
                     kind = PLANNED  # bf16, and its second term
                 elif kind != FP32 and group["bf16_rounding"] == "rn":
                     kind = BF16_NEAREST
                 roles.append((PARAMETER, local.data_ptr(), 0, kind))
-            for name, (role, _) in slot.states.items():
+            for name, role in ((name, role) for name, (role, _) in slot.states.items() if name in state):
                 if here(state[name]).device != here(p).device:
                     raise RuntimeError(f"parameter {ordinal} lies on {p.device}, and its {name} on {state[name].device}: move the model "
                                        "before its optimizer is made, or load the optimizer's state once more")
@@ -369,7 +368,7 @@ class Optimizer(torch.optim.Optimizer):
             return None
         check_type(values, name)
         packed = PackedParameter.empty(spec, values.shape, values.dtype, values.device)
-        if COMPENSATION not in slot.rows:
+        if "compensation" not in slot.states:
             return packed.assign(values, group["seed"], ordinal)
         raise ValueError(f"preset {group['preset']} keeps a second term of parameters, which a packed weight has no room for; "
                          "take bf16 parameters with it, or another preset")
@@ -436,7 +435,7 @@ class Optimizer(torch.optim.Optimizer):
             missing.discard(key)
             if key in state and value.shape == state[key].shape and (key == "step" or value.dtype == state[key].dtype):
                 here(state[key]).copy_(part_of(value.detach(), state[key]))
-            elif role in slot.states and value.is_floating_point():
+            elif role in slot.states and role in state and value.is_floating_point():
                 missing -= {role, role + "_steps"}
                 if value.shape != p.shape:
                     raise ValueError(f"parameter {ordinal}: the state '{key}' has shape {tuple(value.shape)}, but must have "
@@ -483,8 +482,8 @@ class Optimizer(torch.optim.Optimizer):
     def dequantized(self, p, role):
         """A state of a parameter in fp32: "momentum", "variance", ..."""
         slot = next((self._slot(q, group, ordinal) for ordinal, group, q in self._places() if q is p), None)
-        state = self.state.get(p)
-        if not state or role not in slot.states:
+        state = self.state.get(p, {})
+        if role not in state or role not in slot.states:
             raise ValueError(f"there is no state '{role}' of this parameter" + (f"; it has {', '.join(slot.states)}" if state else " before its first step"))
         number, row = slot.states[role]
         if row[1] == "fp32":
