@@ -291,6 +291,21 @@ def test_a_model_of_packed_weights_is_not_converted(convert):
     assert all(torch.equal(v, before[k]) for k, v in lpmm.float_state_dict(model).items() if k.endswith("weight"))
 
 
+@pytest.mark.parametrize("write", [
+    lambda w: w.mul_(0.5), lambda w: w.data.add_(w.grad, alpha=-0.1), lambda w: w.sub_(torch.ones(64)), lambda w: w.clamp_(-0.1, 0.1),
+    lambda w: torch.nn.init.kaiming_uniform_(w, generator=torch.Generator().manual_seed(1)), lambda w: torch._foreach_lerp_([w], [w + 1], 0.5)[0],
+    lambda w: torch.add(w, 1, out=w), lambda w: w.__itruediv__(3)])
+def test_whole_weights_are_written_as_others_are(write):
+    model, _ = prepared(3)
+    loss_of(model).backward()
+    packed, plain = (m[1].weight for m in (model, floats_of(model)))
+    plain.grad, codes = packed.grad.dequantize(), packed.memory.codes
+    with torch.no_grad():
+        written = [write(w) for w in (packed, plain)][0]
+    assert (written is None or isinstance(written, lpmm.PackedParameter)) and packed.memory.codes is codes
+    assert (packed - plain).abs().max() < 0.002 * plain.abs().max()
+
+
 def test_another_tensor_takes_values_of_a_packed_weight():
     weight = prepared(3)[0][1].weight
     other = torch.nn.Linear(64, 99).weight
@@ -381,11 +396,7 @@ def test_averages_of_packed_weights_move():
     """A list of packed weights was averaged in a copy, and a tensor at a time had been rounded the same way each time."""
     swa = torch.optim.swa_utils
     model, optimizer = prepared(3, lr=1e-2)
-    with pytest.raises(RuntimeError, match="unpack"):
-        averaged = swa.AveragedModel(model, multi_avg_fn=swa.get_ema_multi_avg_fn(0.9))
-        for _ in range(2):
-            averaged.update_parameters(model)
-    kinds = [swa.AveragedModel(m, multi_avg_fn=swa.get_ema_multi_avg_fn(0.99)) for m in [floats_of(model)]]
+    kinds = [swa.AveragedModel(m, multi_avg_fn=swa.get_ema_multi_avg_fn(0.99)) for m in (floats_of(model), model)]
     kinds.append(swa.AveragedModel(model, avg_fn=swa.get_ema_avg_fn(0.99)))
     for _ in range(100):
         optimizer.zero_grad()
@@ -393,8 +404,8 @@ def test_averages_of_packed_weights_move():
         optimizer.step()
         for averaged in kinds:
             averaged.update_parameters(model)
-    floats, packed = (a.module[1].weight for a in kinds)
-    assert (packed - floats).norm() < 0.1 * (model[1].weight - floats).norm()
+    floats, *packed = (a.module[1].weight for a in kinds)
+    assert all((p - floats).norm() < 0.1 * (model[1].weight - floats).norm() for p in packed)
 
 
 def test_codes_of_a_file_may_have_strides():

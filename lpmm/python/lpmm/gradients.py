@@ -171,14 +171,19 @@ def read(func, packed, *args, **kwargs):
     return _as_views(out) if func in VIEWS else out
 
 
-def written(func, args, kwargs):
-    """The arguments that one of torch's operators writes to."""
+def on_values(cls, func, args, kwargs):
+    """What an operator of torch's gives for the values of packed tensors, which take what it writes to them."""
+    values = {}
+    plain = torch.utils._pytree.tree_map(lambda x: values.setdefault(id(x), x.dequantize()) if isinstance(x, cls) else x, (args, kwargs))
+    out = func(*plain[0], **plain[1])
     schema = func._schema
-    if not schema.is_mutable:
-        return []
-    given = {**{a.name: x for a, x in zip(schema.arguments, args)}, **kwargs}
-    out = [given.get(a.name) for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
-    return [x for of in out for x in (of if isinstance(of, (list, tuple)) else [of])]
+    given = {**dict(zip((a.name for a in schema.arguments), args)), **kwargs}
+    for to in (given.get(a.name) for a in schema.arguments if schema.is_mutable and a.alias_info is not None and a.alias_info.is_write):
+        for x in to if isinstance(to, (list, tuple)) else [to]:
+            if isinstance(x, cls):
+                x.take(values[id(x)])
+                out = x if out is values[id(x)] else out
+    return out
 
 
 def _refused(text):
@@ -241,6 +246,9 @@ class PackedGradient(torch.Tensor):
         self.reset()
         return self
 
+    def take(self, values):
+        self.zero_().fold(values)
+
     def take_over(self, p):
         """Becomes the gradient of p, and takes what somebody else put there."""
         theirs = p.grad
@@ -276,7 +284,7 @@ class PackedGradient(torch.Tensor):
         if values.dtype != self.dtype:  # of module.half()
             torch.Tensor.data.__set__(self, values)
         elif values is not self:
-            self.zero_().fold(values)
+            self.take(values)
 
     __setitem__ = fill_diagonal_ = _refused("a gradient that is a packed sum is not changed in parts: change a clone() of it, and assign that to "
                                             "p.grad")
@@ -302,14 +310,7 @@ class PackedGradient(torch.Tensor):
             return special(func, *args, **kwargs)
         if func._schema.is_mutable:
             check_alone()  # DistributedDataParallel copies gradients
-        floats = {}
-        plain = torch.utils._pytree.tree_map(lambda x: floats.setdefault(id(x), x.dequantize()) if isinstance(x, cls) else x, (args, kwargs))
-        out = func(*plain[0], **plain[1])
-        for g in written(func, args, kwargs):
-            if isinstance(g, cls):
-                g.zero_().fold(floats[id(g)])
-                out = g if out is floats[id(g)] else out
-        return out
+        return on_values(cls, func, args, kwargs)
 
     def _add(func, self, other, alpha=1):
         if isinstance(other, PackedGradient):

@@ -7,7 +7,7 @@ import weakref
 import torch
 
 from . import _lpmm
-from .gradients import PARAMETER, Memory, PackedGradient, check_alone, check_type, is_read, read, where, written
+from .gradients import PARAMETER, Memory, PackedGradient, check_alone, check_type, is_read, on_values, read, where
 
 _PANEL = 1 << 22  # elements of a weight that exist at once
 _kept = threading.local()
@@ -151,14 +151,10 @@ class PackedParameter(torch.Tensor):
         if name == "clone" or name == "_to_copy" and kwargs.get("dtype", args[0].dtype) == args[0].dtype:
             return args[0]._copy()
         if name == "copy_" and isinstance(args[0], cls):
-            return args[0]._take(args[1])
-        if any(isinstance(x, cls) for x in written(func, args, kwargs)):
-            raise RuntimeError(f"{name} would change a packed weight in place, and only the optimizer and copy_ do; an average of weights "
-                               "is made of lpmm.unpack(copy.deepcopy(model))")
-        plain = torch.utils._pytree.tree_map(lambda x: x.dequantize() if isinstance(x, cls) else x, (args, kwargs))
-        return func(*plain[0], **plain[1])
+            return args[0].take(args[1])
+        return on_values(cls, func, args, kwargs)
 
-    def _take(self, values):
+    def take(self, values):
         if not isinstance(values, PackedParameter) or values.spec != self.spec or values.shape != self.shape:
             return self.assign(torch.as_tensor(values.dequantize() if isinstance(values, PackedParameter) else values)
                                .expand(self.shape))
@@ -337,7 +333,7 @@ _WHOLE = (torch.conv1d, torch.conv2d, torch.conv3d, torch.conv_transpose1d, torc
           torch.nn.functional.multi_head_attention_forward)
 _HOOKED = "its gradient is folded in parts, which no hook sees"
 _NO_MEMORY = "it has no memory in floats (for a file: model.save_pretrained(folder, state_dict=lpmm.float_state_dict(model)))"
-_NOT_IN_PARTS = "only the optimizer and copy_ write to it"
+_NOT_IN_PARTS = "it is written to as a whole"
 _REFUSED = {torch.Tensor.__setitem__: _NOT_IN_PARTS, torch.Tensor.fill_diagonal_: _NOT_IN_PARTS,
             torch.Tensor.register_hook: _HOOKED, torch.Tensor.register_post_accumulate_grad_hook: _HOOKED,
             **dict.fromkeys((torch.Tensor.data_ptr, torch.Tensor.untyped_storage, torch.Tensor.storage, torch.Tensor.numpy,
