@@ -194,8 +194,8 @@ def _operator(name, fake):
 @_operator("linear", lambda x, key, anchor, width, transposed: x.new_empty(*x.shape[:-1], width))
 def _linear(x: torch.Tensor, key: torch.Tensor, anchor: torch.Tensor, width: int, transposed: bool) -> torch.Tensor:
     weight = _weights[int(key)]
-    if not x.is_floating_point() or x.shape[-1] != weight.shape[1 - transposed]:
-        raise RuntimeError(f"a packed weight takes floats in rows of {weight.shape[1 - transposed]}, and x is {x.dtype} of shape {tuple(x.shape)}")
+    if x.shape[-1] != weight.shape[1 - transposed]:
+        raise RuntimeError(f"a packed weight takes rows of {weight.shape[1 - transposed]}, and x has shape {tuple(x.shape)}")
     make = x.new_zeros if transposed else x.new_empty
     y = make(*x.shape[:-1], width)
     for first, rows in weight.panels():
@@ -303,18 +303,22 @@ _embedding.register_autograd(_embedding_gradients, setup_context=_keep)
 _decode.register_autograd(_decode_gradients, setup_context=_keep)
 
 
-def _as_autocast(x):
+def _as_computed(x, weight):
     kind = x.device.type
-    return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
+    if torch.is_autocast_enabled(kind) and x.is_floating_point():
+        return x.to(torch.get_autocast_dtype(kind))
+    if x.dtype != weight.dtype:
+        raise RuntimeError(f"x is {x.dtype}, and the packed weight {weight.dtype}; convert x, or unpacked weights")
+    return x
 
 
 def _call_linear(x, weight, bias=None):
-    y = _linear(_as_autocast(x), weight.key, weight.live_anchor(), weight.shape[0], False)
+    y = _linear(_as_computed(x, weight), weight.key, weight.live_anchor(), weight.shape[0], False)
     return y if bias is None else y + bias.to(y.dtype)
 
 
 def _call_addmm(bias, x, weight, *, beta=1, alpha=1):  # transformers' Conv1D
-    y = _linear(_as_autocast(x), weight.key, weight.live_anchor(), weight.shape[1], True)
+    y = _linear(_as_computed(x, weight), weight.key, weight.live_anchor(), weight.shape[1], True)
     return beta * bias.to(y.dtype) + alpha * y if (beta, alpha) != (1, 1) else y + bias.to(y.dtype)
 
 
