@@ -211,6 +211,20 @@ def test_frozen_and_detached_packed_weights_do_as_floats_do():
     assert not model(IDS).requires_grad
 
 
+def test_a_frozen_base_has_no_gradients_and_folds_them_once_it_trains():
+    model, _ = prepared(1)
+    model.requires_grad_(False)
+    optimizer = lpmm.AdamW(model.parameters(), preset="lpmm")
+    assert len(lpmm.pack(model, optimizer)) == 3 and optimizer.memory()["gradients"] == 0
+    model.requires_grad_(True)
+    loss_of(model).backward()
+    want = model[1].weight.grad
+    assert type(want) is torch.Tensor
+    optimizer.fold_gradients()
+    loss_of(model).backward()
+    assert model[1].weight.grad.memory.nbytes < want.nbytes / 2 and (model[1].weight.grad - 2 * want).norm() < 0.1 * want.norm()
+
+
 def test_functions_of_torch_func_see_packed_weights():
     model, _ = prepared(3)
     floats, x = floats_of(model), torch.randn(5, 64)
