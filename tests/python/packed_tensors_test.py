@@ -1,6 +1,7 @@
 """What people do with tensors that are packed: it works, or is refused, and never goes wrong in silence."""
 import copy
 
+import numpy
 import pytest
 
 import lpmm
@@ -261,6 +262,16 @@ def test_views_of_packed_weights_are_read_as_tensors_are():
     assert torch.equal(copy.deepcopy(before), want.T) and torch.equal(torch.stack(weight.detach().unbind()), want)
     held = weight.detach()
     assert torch.equal(torch.func.grad(lambda y: (y @ held.T.T).sum())(torch.randn(5, 96)), want.sum(1).expand(5, 96))
+
+
+def test_arrays_of_packed_tensors_are_read_only():
+    model, _ = prepared(3)
+    loss_of(model).backward()
+    for x in (model[1].weight.detach(), model[1].weight.data.cpu(), model[1].weight.grad):
+        for array in (x.numpy(), numpy.asarray(x)):
+            assert (array == x.dequantize().numpy()).all()
+            with pytest.raises(ValueError, match="read-only"):
+                array[0] = 0
 
 
 def test_a_view_of_a_packed_weight_is_refused_by_name_in_a_compiled_function():

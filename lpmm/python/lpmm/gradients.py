@@ -3,6 +3,7 @@ import math
 import mmap
 import weakref
 
+import numpy
 import torch
 
 from . import _lpmm
@@ -168,6 +169,8 @@ def read(func, packed, *args, **kwargs):
     """What a function of VIEWS or READERS gives for the values."""
     with torch.no_grad():
         out = func(packed.dequantize(), *args, **kwargs)
+    if isinstance(out, numpy.ndarray):
+        out.flags.writeable = False
     return _as_views(out) if func in VIEWS else out
 
 

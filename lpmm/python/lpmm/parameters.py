@@ -340,7 +340,7 @@ _NO_MEMORY = "it has no memory in floats (for a file: model.save_pretrained(fold
 _NOT_IN_PARTS = "it is written to as a whole"
 _REFUSED = {torch.Tensor.__setitem__: _NOT_IN_PARTS, torch.Tensor.fill_diagonal_: _NOT_IN_PARTS,
             torch.Tensor.register_hook: _HOOKED, torch.Tensor.register_post_accumulate_grad_hook: _HOOKED,
-            **dict.fromkeys((torch.Tensor.data_ptr, torch.Tensor.untyped_storage, torch.Tensor.storage, torch.Tensor.numpy,
+            **dict.fromkeys((torch.Tensor.data_ptr, torch.Tensor.untyped_storage, torch.Tensor.storage,
                              torch.Tensor.share_memory_, torch.Tensor.__dlpack__), _NO_MEMORY)}
 
 
