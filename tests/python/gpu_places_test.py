@@ -6,6 +6,7 @@ import pytest
 import lpmm
 
 torch = pytest.importorskip("torch", reason="no torch here: the optimizers are not tested")
+import lpmm.parameters  # noqa: E402  it looks up functions of torch's, which the stand-ins replace
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
