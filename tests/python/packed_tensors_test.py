@@ -80,7 +80,8 @@ def all_of(gradients, write):
     lambda gs: [torch.add(g, 1, out=torch.empty(g.shape)) for g in gs],
     lambda gs: all_of([torch.ones(g.shape) for g in gs], lambda xs: torch._foreach_add_(xs, gs)),
     lambda gs: all_of(gs, lambda xs: torch._foreach_neg_(xs)), lambda gs: [g.mul_(torch.arange(g.numel()).view_as(g) % 2) for g in gs],
-    lambda gs: [g.clamp_(min=0) for g in gs], lambda gs: [g.copy_(2 * g) for g in gs], lambda gs: [torch.neg(g, out=g) for g in gs]])
+    lambda gs: [g.clamp_(min=0) for g in gs], lambda gs: [g.copy_(2 * g) for g in gs], lambda gs: [torch.neg(g, out=g) for g in gs],
+    lambda gs: [g.add_(1) for g in gs], lambda gs: [g.div_(2, rounding_mode=None) for g in gs]])
 def test_whole_gradients_are_read_and_written_as_others_are(level, of):
     model, _ = prepared(level)
     reference = floats_of(model)

@@ -204,7 +204,7 @@ class PackedGradient(torch.Tensor):
     """
 
     @staticmethod
-    def __new__(cls, p, plan, seed, ordinal):
+    def __new__(cls, p, *_):
         return torch.Tensor._make_wrapper_subclass(cls, p.shape, dtype=p.dtype, device=p.device)
 
     def __init__(self, p, plan, seed, ordinal):
@@ -307,7 +307,7 @@ class PackedGradient(torch.Tensor):
         kwargs = kwargs or {}
         name = func.overloadpacket.__name__
         special = cls._special.get(name)
-        if name in ("mul_", "div_") and torch.is_tensor(args[1]) and args[1].dim():
+        if name in ("mul_", "div_") and (kwargs or torch.is_tensor(args[1]) and args[1].dim()):
             special = None  # many factors are no scale
         if special is not None and (isinstance(args[0], cls) or isinstance(args[0], (list, tuple))):
             return special(func, *args, **kwargs)
@@ -316,9 +316,7 @@ class PackedGradient(torch.Tensor):
         return on_values(cls, func, args, kwargs)
 
     def _add(func, self, other, alpha=1):
-        if isinstance(other, PackedGradient):
-            other = other.dequantize()
-        other = torch.as_tensor(other, device=self.device).expand(self.shape)
+        other = torch.as_tensor(other, dtype=self.dtype, device=self.device).expand(self.shape)
         self.fold(other if alpha == 1 else other * alpha)
         return self
 
@@ -355,10 +353,6 @@ class AppliedGradient(PackedGradient):
     def __init__(self, p, apply):
         self.apply = apply
         self._begin(("accumulator", "none", 0, 0, 0))
-
-    @staticmethod
-    def __new__(cls, p, apply):
-        return PackedGradient.__new__(cls, p, None, 0, 0)
 
     def fold(self, g, first=0):
         check_alone()

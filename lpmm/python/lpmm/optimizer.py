@@ -16,7 +16,6 @@ from .gradients import (ACCUMULATOR, BF16_NEAREST, FP32, PARAMETER, PLANNED, TYP
 from .parameters import PackedParameter
 
 _OWN = ("preset", "specs", "min_elements", "kind")  # keys of a group that say how its tensors are stored
-_SKIPPED = (PARAMETER, ACCUMULATOR)  # roles that are no states
 
 
 class NonFiniteGradient(RuntimeError):
@@ -44,7 +43,7 @@ class _Slot:
             raise ValueError(f"{name} is packed as {p.spec}, which this optimizer's preset or min_elements excludes; lpmm.unpack(model) first")
         if self.parts > 1:
             self.plan.cut(here(p).numel(), first_group)
-        self.states = {row[0]: (role, row) for role, row in self.rows.items() if role not in _SKIPPED}
+        self.states = {row[0]: (role, row) for role, row in self.rows.items() if role not in (PARAMETER, ACCUMULATOR)}
 
     def new_state(self, p):
         state, mine = {"step": torch.zeros((), dtype=torch.float32, device="cpu")}, here(p)
