@@ -164,6 +164,9 @@ def work(rank, processes, port, folder):
     check_noise(cut, processes)
     check_saving((rank, processes), sharded, folder)
     check_refusals(cut)
+    for named in (False, True):
+        flat = fsdp.FullyShardedDataParallel(net(), use_orig_params=named, device_id=torch.device("cpu"))
+        assert "take fully_shard" in refusal(lambda: adamw(flat))
     dist.destroy_process_group()
 
 

@@ -33,6 +33,9 @@ class _Slot:
             specs = {**specs, "parameter": p.spec}
         self.plan = lpmm._typed(f"{name}: {lpmm._ARE_STORED}", _lpmm.Plan, name, list(p.shape), group["kind"], config, group["preset"], specs,
                                 group["min_elements"])
+        if getattr(p, "_fsdp_flattened", False):
+            raise RuntimeError(f"{name} is a run of FullyShardedDataParallel's vector, and how a tensor is stored depends on its shape; take "
+                               "fully_shard")
         self.parts, place, self.mesh = place_of(p, name)
         if self.parts > 1:  # room of one size, as DTensor has it, and noise of groups that no other part draws
             most = -(-p.shape[0] // self.parts) * math.prod(p.shape[1:])
