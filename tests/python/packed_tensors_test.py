@@ -333,6 +333,19 @@ def test_whole_weights_are_written_as_others_are(write):
     assert (packed - plain).abs().max() < 0.002 * plain.abs().max()
 
 
+def test_data_that_was_there_before_comes_back():
+    """As averages of weights are applied and taken back; the assignment had changed what was to come back."""
+    model, optimizer = prepared(3)
+    weight, before = model[1].weight, model[1].weight.dequantize()
+    backup = weight.data
+    weight.data = before / 2
+    assert torch.allclose(weight.data, before / 2, atol=1e-3) and torch.equal(backup.dequantize(), before)
+    loss_of(model).backward()
+    optimizer.step()
+    weight.data = backup
+    assert torch.equal(weight.dequantize(), before)
+
+
 def test_another_tensor_takes_values_of_a_packed_weight():
     weight = prepared(3)[0][1].weight
     other = torch.nn.Linear(64, 99).weight

@@ -133,7 +133,10 @@ class PackedParameter(torch.Tensor):
         if func == torch.Tensor.data.__set__:
             if any(getattr(args[0], k) != getattr(args[1], k) for k in ("shape", "dtype", "device")):
                 raise RuntimeError(_STAYS.format(args[0]))
-            return args[0].detach().copy_(args[1])
+            new = args[0]._copy()  # who has the former data keeps it
+            new.memory.copies = args[0].memory.copies
+            args[0].memory = new.take(args[1]).memory
+            return None
         if not torch.compiler.is_compiling() and is_read(cls, func, args) and not (
                 torch.is_grad_enabled() and isinstance(args[0], torch.nn.Parameter)):
             return read(func, *args, **(kwargs or {}))
