@@ -2,18 +2,19 @@
 """Measures the Python package beside other optimizers: the step, and the memory of a training step of GPT-2.
 
 usage: PYTHONPATH=build/python python3 experiments/bench/python.py step [--threads 2] [--rounds 5] [--bf16] [--device cuda]
-       PYTHONPATH=build/python python3 experiments/bench/python.py memory [--device cuda]
+       PYTHONPATH=build/python python3 experiments/bench/python.py memory [--rounds 5] [--device cuda]
        PYTHONPATH=build/python LPMM_DATA=FOLDER python3 experiments/bench/python.py losses
 `step` updates tensors of GPT-2 124M's shapes, whose gradients are there, by each optimizer in turn, in one process; its
 table has medians, and quotients within a round. bitsandbytes takes part where it is installed. `memory` (it needs transformers)
-trains GPT-2 124M for three steps, batch 1 x 256, in a process for each level, and prints the peak of resident memory above
-what imports take, and the time of a forward, backward and step; once more with tensors of a megabyte outside of the heap,
+trains GPT-2 124M for four steps, batch 1 x 256, in a process for each level and round, and prints the largest peak of resident
+memory above what imports take, and the median time of a forward, backward and step, the least of three; once more with tensors of a megabyte outside of the heap,
 whose gaps glibc before 2.38 does not fill again (its memalign, which torch calls, wants more than a freed block has); on a GPU
 the peak is that of torch's allocator. `losses` trains a two-layer GPT-2 on the bytes of
 tinyshakespeare for 200 steps, clipped to norm 1, at each level, with the batches and the start that torch gets; then it adds
 the gradients of 16 microbatches and compares their norm.
 """
 import argparse
+import json
 import os
 import statistics
 import subprocess
@@ -115,16 +116,26 @@ def train_gpt2(level, preset, device):
         optimizer.zero_grad()
         losses.append(f"{loss.item():.3f}")  # waits for a GPU
         times.append(time.perf_counter() - begin)
-    name = "torch fused" if level == 0 else f"level {level}, `{preset}`"
-    print(f"| {name} | {peak(device):.0f} | {peak(device) - imports:.0f} | {min(times[1:]):.3g} | {' '.join(losses)} |", flush=True)
+    json.dump({"peak": peak(device), "imports": imports, "step": min(times[1:]), "losses": " ".join(losses)}, sys.stdout)
 
 
-def measure_memory(device):
-    for heap in ({}, {"MALLOC_MMAP_THRESHOLD_": str(1 << 20)})[:1 if device == "cuda" else 2]:
-        print(f"\n{' '.join(map('='.join, heap.items())) or 'as the C library has it'}:\n")
-        print("| | peak, MB | less imports | step, s | losses |\n|---|---:|---:|---:|---|", flush=True)
-        for level, preset in ((0, ""), (1, "lpmm-min"), (2, "lpmm-min"), (3, "lpmm-min"), (3, "lpmm-nano")):
-            subprocess.run([sys.executable, "-W", "ignore", __file__, "one", str(level), preset, device], check=True, env=os.environ | heap)
+def measure_memory(options):
+    levels = ((0, ""), (1, "lpmm-min"), (2, "lpmm-min"), (3, "lpmm-min"), (3, "lpmm-nano"))
+    for heap in ({}, {"MALLOC_MMAP_THRESHOLD_": str(1 << 20)})[:1 if options.device == "cuda" else 2]:
+        print(f"\n{' '.join(map('='.join, heap.items())) or 'as the C library has it'}, {options.rounds} rounds:\n")
+        runs = {of: [] for of in levels}
+        for _ in range(options.rounds):
+            for level, preset in levels:
+                done = subprocess.run([sys.executable, "-W", "ignore", __file__, "one", str(level), preset, options.device], check=True,
+                                      stdout=subprocess.PIPE, env=os.environ | heap)
+                runs[level, preset].append(json.loads(done.stdout))
+        print("| | peak, MB | less imports | of torch's | step, s | of torch's | losses |\n|---|---:|---:|---:|---:|---:|---|")
+        torchs = runs[levels[0]]
+        for (level, preset), own in runs.items():
+            most = max(r["peak"] - r["imports"] for r in own)
+            quotients = most / max(r["peak"] - r["imports"] for r in torchs), statistics.median(a["step"] / b["step"] for a, b in zip(own, torchs))
+            print(f"| {f'level {level}, `{preset}`' if level else 'torch fused'} | {max(r['peak'] for r in own):.0f} | {most:.0f} | {quotients[0]:.2f} | "
+                  f"{statistics.median(r['step'] for r in own):.3g} | {quotients[1]:.2f} | {own[0]['losses']} |", flush=True)
 
 
 def small_gpt2(level, preset):
@@ -179,7 +190,7 @@ def main():
     parser.add_argument("--bf16", action="store_true")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="of step and memory")
     options = parser.parse_args()
-    return {"step": lambda: measure_step(options), "memory": lambda: measure_memory(options.device), "losses": measure_losses}[options.what]()
+    return {"step": lambda: measure_step(options), "memory": lambda: measure_memory(options), "losses": measure_losses}[options.what]()
 
 
 if __name__ == "__main__":
