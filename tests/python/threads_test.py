@@ -46,5 +46,10 @@ def test_no_thread_is_added_to_torchs():
     assert shared == [0] and own == [2] and total == same
 
 
+@pytest.mark.skipif(not optimizer._team(), reason="this torch is built without OpenMP")
+def test_another_number_of_threads_is_taken_at_the_next_step():
+    assert run(after="torch.set_num_threads(4)\nstep(optimizer)")[0] == [0, 1]
+
+
 def test_a_child_has_threads_of_its_own():
     assert run(after=IN_A_CHILD)[0] == [0]

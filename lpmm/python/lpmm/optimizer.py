@@ -2,6 +2,7 @@
 import collections
 import copy
 import ctypes
+import functools
 import inspect
 import math
 import numbers
@@ -75,12 +76,18 @@ def _address(x):
     return here(x).data_ptr() if x is not None and x.numel() else 0
 
 
+@functools.cache
 def _team():
     """The address of OpenMP's entry in what torch is linked with, whose threads lpmm's kernels share; 0 where torch has others."""
     try:
         return ctypes.cast(ctypes.CDLL(torch._C.__file__).GOMP_parallel, ctypes.c_void_p).value
     except (OSError, AttributeError):
         return 0
+
+
+def _take_threads():
+    if lpmm._threads is None:
+        _lpmm.set_threads(torch.get_num_threads(), _team())
 
 
 class Optimizer(torch.optim.Optimizer):
@@ -125,8 +132,7 @@ class Optimizer(torch.optim.Optimizer):
             raise ValueError(f"clip_norm is {self.clip_norm}, but must be a number from 0 (no clipping) on")
         self.skipped_steps, self.last_gradient_norm = 0, None
         self._folding = None  # "packed", or "none": fold_gradients()
-        if lpmm._threads is None:
-            _lpmm.set_threads(torch.get_num_threads(), _team())
+        _take_threads()
         self._make_room()
         # torch puts "differentiable" into what it loads: in all groups from the start, a loaded state equals the one that was saved.
         super().__init__(params, {**given, "differentiable": False, "last_lr": math.inf})
@@ -215,6 +221,7 @@ class Optimizer(torch.optim.Optimizer):
             with torch.enable_grad():
                 loss = closure()
         self._updated.clear()
+        _take_threads()
         self._apply([(*place, place[2].grad) for place in self._places()])
         return loss
 
