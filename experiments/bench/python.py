@@ -2,7 +2,7 @@
 """Measures the Python package beside other optimizers: the step, and the memory of a training step of GPT-2.
 
 usage: PYTHONPATH=build/python python3 experiments/bench/python.py step [--threads 2] [--rounds 5] [--bf16] [--device cuda]
-       PYTHONPATH=build/python python3 experiments/bench/python.py memory [--rounds 5] [--device cuda]
+       PYTHONPATH=build/python python3 experiments/bench/python.py memory [--rounds 1] [--device cuda]
        PYTHONPATH=build/python LPMM_DATA=FOLDER python3 experiments/bench/python.py losses
 `step` updates tensors of GPT-2 124M's shapes, whose gradients are there, by each optimizer in turn, in one process; its
 table has medians, and quotients within a round. bitsandbytes takes part where it is installed. `memory` (it needs transformers)
@@ -186,10 +186,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["step", "memory", "losses"])
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, help="of step (5) and memory (1)")
     parser.add_argument("--bf16", action="store_true")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="of step and memory")
     options = parser.parse_args()
+    options.rounds = options.rounds or (5 if options.what == "step" else 1)
     return {"step": lambda: measure_step(options), "memory": lambda: measure_memory(options), "losses": measure_losses}[options.what]()
 
 
