@@ -95,6 +95,36 @@ def test_whole_gradients_are_read_and_written_as_others_are(level, of):
 
 
 @levels
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_gradients_give_values_of_their_own_type(level, dtype):
+    model = prepared(1)[0].to(dtype)
+    optimizer = lpmm.AdamW(model.parameters(), preset="lpmm").fold_gradients()
+    if level == 3:
+        lpmm.pack(model, optimizer)
+    loss_of(model).backward()
+    p = model[1].weight
+    changed, view = p.grad.clone(), p.grad[3]
+    assert changed.dtype == view.dtype == (p.grad + p).dtype == p.dtype
+    p.grad.lerp_(torch.zeros_like(p), 0.5)
+    p.grad = changed
+    assert p.grad is changed
+
+
+@pytest.mark.parametrize("write", [
+    lambda x: x.data.t_(), lambda x: x.data.resize_(3, 3), lambda x: torch.neg(torch.ones(64), out=x.data),
+    lambda x: torch.neg(torch.ones(3, 64), out=x.data), lambda x: setattr(x, "data", torch.ones(3, 64)),
+    lambda x: setattr(x, "data", torch.ones(64))])
+def test_packed_tensors_keep_their_shape_and_their_values(write):
+    model, _ = prepared(3)
+    loss_of(model).backward()
+    for x in (model[1].weight, model[1].weight.grad):
+        before = x.dequantize()
+        with pytest.raises(RuntimeError, match="packed .* of shape"):
+            write(x)
+        assert torch.equal(x.dequantize(), before) and not getattr(x, "is_part", False)
+
+
+@levels
 def test_hooks_read_gradients_while_others_come(level):
     model, _ = prepared(level)
     loss_of(model).backward()

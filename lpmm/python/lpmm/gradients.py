@@ -168,22 +168,29 @@ def is_read(cls, func, args):
 def read(func, packed, *args, **kwargs):
     """What a function of VIEWS or READERS gives for the values."""
     with torch.no_grad():
-        out = func(packed.dequantize(), *args, **kwargs)
+        out = func(packed.dequantize().to(packed.dtype), *args, **kwargs)
     if isinstance(out, numpy.ndarray):
         out.flags.writeable = False
     return _as_views(out) if func in VIEWS else out
 
 
+def _check_shape(values, packed):
+    if values.shape != packed.shape:
+        raise RuntimeError(f"a packed tensor of shape {tuple(packed.shape)} takes no values of shape {tuple(values.shape)}")
+
+
 def on_values(cls, func, args, kwargs):
     """What an operator of torch's gives for the values of packed tensors, which take what it writes to them."""
     values = {}
-    plain = torch.utils._pytree.tree_map(lambda x: values.setdefault(id(x), x.dequantize()) if isinstance(x, cls) else x, (args, kwargs))
+    plain = torch.utils._pytree.tree_map(lambda x: values.setdefault(id(x), x.dequantize().to(x.dtype)) if isinstance(x, cls) else x,
+                                         (args, kwargs))
     out = func(*plain[0], **plain[1])
     schema = func._schema
     given = {**dict(zip((a.name for a in schema.arguments), args)), **kwargs}
     for to in (given.get(a.name) for a in schema.arguments if schema.is_mutable and a.alias_info is not None and a.alias_info.is_write):
         for x in to if isinstance(to, (list, tuple)) else [to]:
             if isinstance(x, cls):
+                _check_shape(values[id(x)], x)
                 x.take(values[id(x)])
                 out = x if out is values[id(x)] else out
     return out
@@ -287,6 +294,7 @@ class PackedGradient(torch.Tensor):
         if values.dtype != self.dtype:  # of module.half()
             torch.Tensor.data.__set__(self, values)
         elif values is not self:
+            _check_shape(values, self)
             self.take(values)
 
     __setitem__ = fill_diagonal_ = _refused("a gradient that is a packed sum is not changed in parts: change a clone() of it, and assign that to "
