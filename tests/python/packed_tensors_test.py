@@ -110,6 +110,15 @@ def test_gradients_give_values_of_their_own_type(level, dtype):
     assert p.grad is changed
 
 
+@levels
+def test_what_is_written_to_gradients_is_rounded_another_way_each_time(level):
+    model, _ = prepared(level, preset="lpmm-min")
+    g = model[1].weight.grad
+    for _ in range(64):
+        g.copy_(g + 0.013)
+    assert abs(g.mean() - 64 * 0.013) < 0.01
+
+
 @pytest.mark.parametrize("write", [
     lambda x: x.data.t_(), lambda x: x.data.resize_(3, 3), lambda x: torch.neg(torch.ones(64), out=x.data),
     lambda x: torch.neg(torch.ones(3, 64), out=x.data), lambda x: setattr(x, "data", torch.ones(3, 64)),

@@ -257,7 +257,9 @@ class PackedGradient(torch.Tensor):
         return self
 
     def take(self, values):
-        self.zero_().fold(values)
+        folds = self.folds
+        self.zero_().folds = folds  # rounded with noise that is another one each time
+        self.fold(values)
 
     def take_over(self, p):
         """Becomes the gradient of p, and takes what somebody else put there."""
