@@ -50,7 +50,9 @@ def test_reading_a_gradient_leaves_it_as_it_is(level):
     lambda g: g.__setitem__(slice(0, 9), 0), lambda g: g[3].zero_(), lambda g: g[:9].mul_(2), lambda g: g.data[3].zero_(),
     lambda g: g.view(-1).zero_(), lambda g: g.flatten().neg_(), lambda g: g.share_memory_(),
     lambda g: g.t().zero_(), lambda g: g.diagonal().zero_(), lambda g: g.narrow(0, 0, 3).zero_(), lambda g: g.chunk(2)[0].zero_(),
-    lambda g: g.T.zero_(), lambda g: torch.transpose(g, 0, 1).zero_(), lambda g: g.fill_diagonal_(1), lambda g: g.as_strided((3,), (1,)).zero_()])
+    lambda g: g.T.zero_(), lambda g: torch.transpose(g, 0, 1).zero_(), lambda g: g.fill_diagonal_(1), lambda g: g.as_strided((3,), (1,)).zero_(),
+    lambda g: g.unsafe_chunk(2)[0].zero_(), lambda g: g[3].data.zero_(), lambda g: g[3].detach().zero_(), lambda g: torch.nn.init.constant_(g[3], 1),
+    lambda g: F.relu(g[3], inplace=True), lambda g: torch.sort(torch.ones(64), out=(g[3], torch.zeros(0, dtype=torch.long)))])
 def test_what_would_write_to_a_copy_of_a_gradient_is_refused(level, write):
     model, _ = prepared(level)
     loss_of(model).backward()
@@ -308,7 +310,7 @@ def test_arrays_of_packed_tensors_are_read_only():
     model, _ = prepared(3)
     loss_of(model).backward()
     for x in (model[1].weight.detach(), model[1].weight.data.cpu(), model[1].weight.grad):
-        for array in (x.numpy(), numpy.asarray(x)):
+        for array in (x.numpy(), numpy.asarray(x), x.view(96, 64).numpy(), numpy.asarray(x[:])):
             assert (array == x.dequantize().numpy()).all()
             with pytest.raises(ValueError, match="read-only"):
                 array[0] = 0

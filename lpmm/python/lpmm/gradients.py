@@ -127,11 +127,13 @@ class Memory:
 
 _VIEWS = ("__getitem__", "adjoint", "as_strided", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_to", "chunk", "diagonal", "dsplit", "expand",
           "expand_as", "flatten", "hsplit", "moveaxis", "movedim", "narrow", "permute", "ravel", "reshape", "select", "split", "squeeze",
-          "swapaxes", "swapdims", "t", "tensor_split", "transpose", "unbind", "unflatten", "unfold", "unsqueeze", "view", "view_as", "vsplit")
+          "split_with_sizes", "swapaxes", "swapdims", "t", "tensor_split", "transpose", "unbind", "unflatten", "unfold", "unsafe_chunk",
+          "unsafe_split", "unsqueeze", "view", "view_as", "vsplit")
 # What returns views of its first argument, as a method and as a function of torch's; what reads values.
 VIEWS = frozenset([getattr(of, name) for name in _VIEWS for of in (torch.Tensor, torch) if hasattr(of, name)]
                   + [getattr(torch.Tensor, name).__get__ for name in ("H", "T", "mH", "mT", "real")])
 READERS = frozenset(getattr(torch.Tensor, name) for name in ("__array__", "__dlpack__", "numpy", "tolist"))
+_ALIASES = torch.Tensor.detach, torch.Tensor.data.__get__  # of a view; those of packed tensors are packed
 _WRITERS = frozenset(["__setitem__", *(f"__i{name}__" for name in ("add", "and", "floordiv", "lshift", "mod", "mul", "or", "pow", "rshift",
                                                                   "sub", "truediv", "xor"))])
 
@@ -142,12 +144,14 @@ class DecodedView(torch.Tensor):
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         kwargs, name = kwargs or {}, func.__name__
-        writes = name in _WRITERS or name[-1] == "_" and name[:2] != "__" and name != "requires_grad_" or func == torch.Tensor.data.__set__
-        into = (args[0] if isinstance(args[0], (list, tuple)) else args[:1]) if writes and args else (kwargs.get("out"),)
-        if any(isinstance(x, cls) for x in into):
+        writes = (name in _WRITERS or name[-1] == "_" and name[:2] != "__" and name != "requires_grad_" or func == torch.Tensor.data.__set__
+                  or kwargs.get("inplace"))
+        into = (args[:1] or kwargs) if writes else kwargs.get("out")
+        if any(isinstance(x, cls) for x in torch.utils._pytree.tree_leaves(into)):
             raise RuntimeError(f"{name} would change decoded values of a packed tensor, and not the tensor; clone() them first")
         with torch._C.DisableTorchFunctionSubclass():
-            return _as_views(func(*args, **kwargs)) if func in VIEWS and isinstance(args[0], cls) else func(*args, **kwargs)
+            out = func(*args, **kwargs)
+        return _read_only(func, out) if args and isinstance(args[0], cls) else out
 
     def __deepcopy__(self, memo):
         return memo.setdefault(id(self), self.clone())
@@ -160,6 +164,13 @@ def _as_views(x):
     return x.as_subclass(DecodedView) if isinstance(x, torch.Tensor) else type(x)(map(_as_views, x))
 
 
+def _read_only(func, out):
+    """What a function gave for decoded values, kept from being written to where it is these values."""
+    if isinstance(out, numpy.ndarray):
+        out.flags.writeable = False
+    return _as_views(out) if func in VIEWS or func in _ALIASES else out
+
+
 def is_read(cls, func, args):
     """Whether a function only reads values of a tensor of this class. Inside of torch.func, torch's own operators are asked instead."""
     return (func in VIEWS or func in READERS) and args and isinstance(args[0], cls) and torch._C._functorch.peek_interpreter_stack() is None
@@ -168,10 +179,7 @@ def is_read(cls, func, args):
 def read(func, packed, *args, **kwargs):
     """What a function of VIEWS or READERS gives for the values."""
     with torch.no_grad():
-        out = func(packed.dequantize().to(packed.dtype), *args, **kwargs)
-    if isinstance(out, numpy.ndarray):
-        out.flags.writeable = False
-    return _as_views(out) if func in VIEWS else out
+        return _read_only(func, func(packed.dequantize().to(packed.dtype), *args, **kwargs))
 
 
 def _check_shape(values, packed):

@@ -311,7 +311,7 @@ def _as_computed(x, weight):
     if torch.is_autocast_enabled(kind) and x.is_floating_point():
         return x.to(torch.get_autocast_dtype(kind))
     if x.dtype != weight.dtype:
-        raise RuntimeError(f"x is {x.dtype}, and the packed weight {weight.dtype}; convert x, or unpacked weights")
+        raise RuntimeError(f"x is {x.dtype}, and the packed weight {weight.dtype}: convert x; or lpmm.unpack(model), and convert that")
     return x
 
 
