@@ -95,7 +95,7 @@ void keep_name(RunConfig& config, const std::string& before, const std::string& 
   }
   std::error_code error;
   fs::create_hard_link(packed, before, error);
-  if (error) fs::copy_file(packed, before, fs::copy_options::skip_existing, error);
+  if (error) fs::rename(packed, before, error);  // where files have one name each
   if (is_image_file(before)) config.data.text.path = packed = before;
 }
 

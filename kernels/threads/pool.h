@@ -8,7 +8,7 @@
 
 namespace lpmm {
 
-// Runs work(data) in so many threads of another program's, the calling one included, or in fewer, and returns
+// Runs work(data) in up to so many threads that are not this library's, the calling one included, and returns
 // when all are done. OpenMP's GOMP_parallel is one, whose flags are 0 here.
 using Team = void (*)(void (*work)(void* data), void* data, unsigned threads, unsigned flags);
 

@@ -495,3 +495,26 @@ def test_codes_of_a_file_may_have_strides():
                          (torch.ones(5120, dtype=torch.uint8)[::2], torch.ones(1, dtype=torch.bfloat16).expand(20))):
         packed = lpmm.parameters._rebuild("int8:block128:sr", (40, 64), torch.float32, codes, steps, True, True)
         assert torch.equal(packed.dequantize(), torch.ones(40, 64))
+
+
+def test_a_weight_that_was_written_to_is_not_taken_for_the_one_before():
+    """torch's own says so, too, where backward needs the weight: for the gradient of what it was multiplied by."""
+    model, optimizer = prepared(3)
+    for layer in (0, 3):
+        loss = loss_of(model)
+        with torch.no_grad():
+            model[layer].weight.mul_(0.5)
+        if layer == 0:  # ids have no gradient
+            loss.backward()
+        else:
+            with pytest.raises(RuntimeError, match="between forward and backward"):
+                loss.backward()
+        optimizer.zero_grad()
+
+
+def test_zeros_of_many_gradients_leave_them_empty():
+    model, _ = prepared(2)
+    loss_of(model).backward()
+    packed = [p.grad for p in model.parameters() if isinstance(p.grad, lpmm.PackedGradient)]
+    torch._foreach_zero_(packed)
+    assert packed and all(g.is_empty for g in packed)

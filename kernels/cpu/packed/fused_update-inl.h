@@ -334,7 +334,8 @@ class UpdateLoop {
     }
     state.of(Of<Role::kParameter>()).store(roles[Role::kParameter], at, elements);
     int loop = 0;
-    each_state([&](auto of) { state.of(of).store(roles[of.kRole], at, elements, next[loop++]); });
+    each_state(
+        [&](auto of) { state.of(of).store(roles[of.kRole], at, elements, next[of.kIsPacked ? loop++ : 0]); });
   }
   template <class O>
   static void empty(O, const RoleView& view, std::int64_t at, int elements) {

@@ -342,6 +342,10 @@ class PackedGradient(torch.Tensor):
         for g, by in zip(grads, factor if isinstance(factor, (list, tuple)) else [factor] * len(grads)):
             g.mul_(by)
 
+    def _zero_each(func, grads):
+        for g in grads:
+            g.zero_()
+
     def _norm(func, self, ord=2, dim=None, keepdim=False, dtype=None):
         if ord == 2 and dim is None and not keepdim:
             return torch.tensor(math.sqrt(self.square_sum()), dtype=dtype or torch.float32, device=self.device)
@@ -360,7 +364,8 @@ class PackedGradient(torch.Tensor):
     _special = {
         "add_": _add, "linalg_vector_norm": _norm, "mul_": lambda func, self, factor: self.scale_by(factor),
         "div_": lambda func, self, factor: self.scale_by(1 / _number(factor)),
-        "zero_": lambda func, self: PackedGradient.zero_(self), "detach": lambda func, self: self,
+        "zero_": lambda func, self: PackedGradient.zero_(self),
+        "_foreach_zero_": _zero_each, "detach": lambda func, self: self,
         "_amp_foreach_non_finite_check_and_unscale_": _unscale, "_foreach_mul_": _multiply_each,
     }
 

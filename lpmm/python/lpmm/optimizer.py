@@ -298,7 +298,9 @@ class Optimizer(torch.optim.Optimizer):
                 elif kind != FP32 and group["bf16_rounding"] == "rn":
                     kind = BF16_NEAREST
                 roles.append((PARAMETER, local.data_ptr(), 0, kind))
-            for name, role in ((name, role) for name, (role, _) in slot.states.items() if name in state):
+            for name, (role, _) in slot.states.items():
+                if name not in state:  # a second term that is not kept
+                    continue
                 if here(state[name]).device != here(p).device:
                     raise RuntimeError(f"parameter {ordinal} lies on {p.device}, and its {name} on {state[name].device}: move the model "
                                        "before its optimizer is made, or load the optimizer's state once more")

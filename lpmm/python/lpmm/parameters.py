@@ -280,6 +280,7 @@ def _keep(ctx, inputs, output):
     ctx.save_for_backward(*tensors)
     ctx.last = inputs[-1]
     ctx.weight = _weights[int(tensors[-1])] if type(tensors[-1]) is torch.Tensor else None  # its owner may drop it before backward
+    ctx.version = None if ctx.weight is None else ctx.weight._version
 
 
 def _folds(ctx):
@@ -289,6 +290,8 @@ def _folds(ctx):
 
 
 def _linear_gradients(ctx, dy):
+    if ctx.needs_input_grad[0] and ctx.weight is not None and ctx.weight._version != ctx.version:
+        raise RuntimeError("a packed weight was written to between forward and backward, which needs it as it was; write to it after backward")
     dx, anchor = _linear_backward(dy, *ctx.saved_tensors, ctx.last, ctx.needs_input_grad[0], _folds(ctx))
     return dx if ctx.needs_input_grad[0] else None, None, anchor, None, None
 

@@ -255,7 +255,7 @@ void keep_model_files(const std::string& checkpoint, const fs::path& run, const 
   const std::string files =
       from.empty() ? tokenizer_files(text) : saved_tokenizer_files(checkpoint, setup.config);
   const bool keeps_tokenizer = tokenizer.contains("checksum") && names_tokenizer_files(text) &&
-                               (from.empty() || !files.starts_with(from));
+                               (from.empty() || (files != from && files != from + kTokenizerFolder));
   const std::string& chat_template = setup.config.data.conversations.chat_template;
   if (from.empty() && images == nullptr && !keeps_tokenizer && chat_template.empty()) return;
   make_model_files(run, [&](const fs::path& folder) {
