@@ -270,24 +270,24 @@ struct ChoiceArgs {
   float* probability_gradient = nullptr;
   void* logit_gradient = nullptr;
   bool accumulate = false;  // to the gradient that is made
-
   // What the probabilities of a row's choices are divided by.
   LPMM_HD float weight_sum(std::int64_t row) const {
-    float sum = shape.is_normed ? 0 : 1;
-    for (std::int64_t i = row * shape.chosen; i < (row + 1) * shape.chosen && shape.is_normed; ++i)
+    if (!shape.is_normed) return 1;
+    float sum = 0;
+    for (std::int64_t i = row * shape.chosen; i < (row + 1) * shape.chosen; ++i)
       sum += choices.probabilities[row * shape.experts + choices.experts[i]];
     return sum;
   }
   // Adds the gradient of a row's weights to that of its probabilities.
   LPMM_HD void add_row_gradient(std::int64_t row) const {
     const std::int64_t first = row * shape.chosen, end = first + shape.chosen;
-    const float sum = weight_sum(row);
-    float mean = 0;  // stays for a row that is not normed
-    float* const g = probability_gradient + row * shape.experts;
-    for (std::int64_t i = first; i < end && shape.is_normed; ++i)
-      mean += order.weights[order.places[i]] * weight_gradient[order.places[i]];
+    float mean = 0, sum = weight_sum(row);
+    if (shape.is_normed)
+      for (std::int64_t i = first; i < end; ++i)
+        mean += order.weights[order.places[i]] * weight_gradient[order.places[i]];
     for (std::int64_t i = first; i < end; ++i)
-      g[choices.experts[i]] += (weight_gradient[order.places[i]] - mean) / sum;
+      probability_gradient[row * shape.experts + choices.experts[i]] +=
+          (weight_gradient[order.places[i]] - mean) / sum;
   }
 };
 // y[i] = x[rows[i]], for `count` rows of `width`; rows of y from there to `padded` are zeros.

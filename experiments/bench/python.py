@@ -7,9 +7,9 @@ usage: PYTHONPATH=build/python python3 experiments/bench/python.py step [--threa
 `step` updates tensors of GPT-2 124M's shapes, whose gradients are there, by each optimizer in turn, in one process; its
 table has medians, and quotients within a round. bitsandbytes takes part where it is installed. `memory` (it needs transformers)
 trains GPT-2 124M for four steps, batch 1 x 256, in a process for each level and round, and prints the largest peak of resident
-memory above what imports take, and the median time of a forward, backward and step, the least of three; once more with tensors of a megabyte outside of the heap,
-whose gaps glibc before 2.38 does not fill again (its memalign, which torch calls, wants more than a freed block has); on a GPU
-the peak is that of torch's allocator. `losses` trains a two-layer GPT-2 on the bytes of
+memory above what imports take, and the median time of a forward, backward and step, the least of three; once more with tensors
+of a megabyte outside of the heap, whose gaps glibc before 2.38 does not fill again (its memalign, which torch calls, wants more
+than a freed block has); on a GPU the peak is that of torch's allocator. `losses` trains a two-layer GPT-2 on the bytes of
 tinyshakespeare for 200 steps, clipped to norm 1, at each level, with the batches and the start that torch gets; then it adds
 the gradients of 16 microbatches and compares their norm.
 """

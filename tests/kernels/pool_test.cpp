@@ -55,8 +55,10 @@ TEST(ThreadPool, ShortCallsFollowEachOther) {
 }
 
 // What OpenMP does, or with one thread fewer than it is asked for.
+int calls_of_teams = 0;
 template <unsigned kFewer>
 void team_of_threads(void (*work)(void*), void* data, unsigned threads, unsigned) {
+  ++calls_of_teams;
   std::vector<std::thread> others;
   for (unsigned t = 1; t + kFewer < threads; ++t) others.emplace_back(work, data);
   work(data);
@@ -67,6 +69,7 @@ TEST(ThreadPool, TakesTheThreadsOfATeam) {
   for (const Team team : {team_of_threads<0>, team_of_threads<1>}) {
     Pool pool(3, team);
     EXPECT_EQ(pool.threads(), 3);
+    calls_of_teams = 0;
     std::vector<std::atomic<int>> seen(1000);
     std::array<std::atomic<int>, 3> entered{};
     pool.for_each(1000, [&](std::int64_t i, int thread) {
@@ -75,6 +78,7 @@ TEST(ThreadPool, TakesTheThreadsOfATeam) {
     });
     for (const auto& count : seen) EXPECT_EQ(count, 1);
     EXPECT_EQ(entered[0] + entered[1] + entered[2], 1000);
+    EXPECT_EQ(calls_of_teams, 1);
     if (team == team_of_threads<1>) {
       EXPECT_EQ(entered[2], 0);
     }
@@ -90,10 +94,13 @@ TEST(ThreadPool, TakesTheThreadsOfATeam) {
 TEST(ThreadPool, ATeamWorksAtOnce) {
   Pool pool(2, team_of_threads<0>);
   std::atomic<int> come{0};
-  pool.for_each(2, [&](std::int64_t, int) {
+  std::array<int, 2> threads{};
+  pool.for_each(2, [&](std::int64_t i, int thread) {
+    threads.at(static_cast<std::size_t>(i)) = thread;
     for (++come; come < 2;) std::this_thread::yield();
   });
   EXPECT_EQ(come, 2);
+  EXPECT_EQ(threads[0] + threads[1], 1) << "each has a number of its own";
 }
 
 std::array<int, 2> pipe_of_held;

@@ -329,8 +329,14 @@ class UpdateLoop {
         kStates.begin(), kStates.end(), [](Role role) { return is_packed(kCodecs[role].format); }));
     std::conditional_t<kHasFloats && kLoops != 0, Ahead, NothingAhead> next[kStates.size()];
     if constexpr (kHasFloats && kLoops != 0) {
-      next[0].of_roles[0] = floats_of<Role::kAccumulator>(roles, at + elements, nullptr);
-      next[kLoops > 1].of_roles[kLoops == 1] = floats_of<Role::kParameter>(roles, at + elements, nullptr);
+      const float* gradient = floats_of<Role::kAccumulator>(roles, at + elements, nullptr);
+      const float* parameter = floats_of<Role::kParameter>(roles, at + elements, nullptr);
+      if constexpr (kLoops == 1) {
+        next[0] = {{gradient, parameter}};
+      } else {
+        next[0] = {{gradient}};
+        next[1] = {{parameter}};
+      }
     }
     state.of(Of<Role::kParameter>()).store(roles[Role::kParameter], at, elements);
     int loop = 0;
