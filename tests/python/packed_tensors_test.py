@@ -1,5 +1,6 @@
 """What people do with tensors that are packed: it works, or is refused, and never goes wrong in silence."""
 import copy
+import weakref
 
 import numpy
 import pytest
@@ -283,11 +284,23 @@ def test_functions_of_torch_func_see_packed_weights():
     lambda w: w.reshape(-1).zero_(), lambda w: w.data.flatten().zero_(), lambda w: w.t().zero_(), lambda w: w.unbind()[0].zero_(),
     lambda w: w.T.zero_(), lambda w: w.detach().mT.zero_(), lambda w: torch.select(w, 0, 1).zero_(), lambda w: w.fill_diagonal_(1),
     lambda w: w.unfold(0, 3, 3).zero_(), lambda w: w.T[0].zero_(), lambda w: torch.add(w.T, 1, out=w.T), lambda w: w.T.__iadd__(1),
-    lambda w: torch._foreach_mul_([w.T], 2), lambda w: setattr(w.T, "data", torch.ones(64, 96)), lambda w: torch.from_dlpack(w.detach()), lambda w: setattr(w, "data", torch.ones(96, 65))])
+    lambda w: torch._foreach_mul_([w.T], 2), lambda w: setattr(w.T, "data", torch.ones(64, 96)), lambda w: torch.from_dlpack(w.detach()),
+    lambda w: setattr(w, "data", torch.ones(96, 65)), lambda w: torch.select(input=w, dim=0, index=1).zero_(),
+    lambda w: torch.linalg.diagonal(w).zero_(), lambda w: torch.ops.aten.alias(w.detach()).zero_(), lambda w: w.view(torch.int32).zero_(),
+    lambda w: torch.broadcast_tensors(w, torch.ones(2, 1, 1))[0].zero_()])
 def test_what_would_have_no_effect_on_a_packed_weight_is_refused(write):
     model, _ = prepared(3)
     with torch.no_grad(), pytest.raises(RuntimeError, match="packed"):
         write(model[1].weight)
+
+
+def test_views_of_frozen_weights_refuse_to_be_written_to():
+    weight = prepared(3)[0][1].weight.requires_grad_(False)
+    for view in (weight[0], weight.t(), torch.unbind(input=weight)[1]):
+        with pytest.raises(RuntimeError, match="packed"):
+            view.zero_()
+    with pytest.raises(RuntimeError, match="packed"):
+        weight.requires_grad_().view(torch.int32)
 
 
 def test_views_of_packed_weights_are_read_as_tensors_are():
@@ -300,6 +313,8 @@ def test_views_of_packed_weights_are_read_as_tensors_are():
         x.grad = None
         (x @ of.T).sum().backward()
         assert torch.equal(x.grad, want.sum(1).expand(5, 96))
+    with torch.inference_mode():
+        assert torch.equal(weight.T, want.T) and torch.equal(weight[3:][0] + 1, want[3] + 1)
     assert type(before + 1) is torch.Tensor and torch.equal(before[3:][0].clone().zero_(), torch.zeros(96))
     assert torch.equal(copy.deepcopy(before), want.T) and torch.equal(torch.stack(weight.detach().unbind()), want)
     held = weight.detach()
@@ -362,7 +377,7 @@ def test_a_model_of_packed_weights_is_not_converted(convert):
 @pytest.mark.parametrize("write", [
     lambda w: w.mul_(0.5), lambda w: w.data.add_(w.grad, alpha=-0.1), lambda w: w.sub_(torch.ones(64)), lambda w: w.clamp_(-0.1, 0.1),
     lambda w: torch.nn.init.kaiming_uniform_(w, generator=torch.Generator().manual_seed(1)), lambda w: torch._foreach_lerp_([w], [w + 1], 0.5)[0],
-    lambda w: torch.add(w, 1, out=w), lambda w: w.__itruediv__(3)])
+    lambda w: torch.add(w, 1, out=w), lambda w: w.__itruediv__(3), lambda w: w.copy_(torch.arange(64)), lambda w: w.copy_(w.double() * 2)])
 def test_whole_weights_are_written_as_others_are(write):
     model, _ = prepared(3)
     loss_of(model).backward()
@@ -372,6 +387,26 @@ def test_whole_weights_are_written_as_others_are(write):
         written = [write(w) for w in (packed, plain)][0]
     assert (written is None or isinstance(written, lpmm.PackedParameter)) and packed.memory.codes is codes
     assert (packed - plain).abs().max() < 0.002 * plain.abs().max()
+
+
+def test_lists_of_weights_are_decoded_one_at_a_time(monkeypatch):
+    weights = [m.weight for m in prepared(3)[0] if isinstance(getattr(m, "weight", None), lpmm.PackedParameter)]
+    want, alive, decode = [w.dequantize() for w in weights], [], lpmm.PackedParameter.dequantize
+
+    def counted(weight):
+        assert not any(values() is not None for values in alive)
+        values = decode(weight)
+        alive.append(weakref.ref(values))
+        return values
+
+    monkeypatch.setattr(lpmm.PackedParameter, "dequantize", counted)
+    with torch.no_grad():
+        norms = torch._foreach_norm(weights)
+        torch._foreach_addcmul_(weights, [w.clone() for w in want], [torch.ones_like(w) for w in want], torch.tensor([2.0, 3.0, 4.0]))
+    monkeypatch.undo()
+    assert len(alive) == 2 * len(weights) == 6
+    for w, before, norm, by in zip(weights, want, norms, (2, 3, 4)):
+        assert torch.allclose(norm, before.norm()) and (w - (1 + by) * before).norm() < 0.01 * before.norm() * by
 
 
 def test_data_that_was_there_before_comes_back():

@@ -125,15 +125,7 @@ class Memory:
         return self.codes.nbytes + self.steps.nbytes
 
 
-_VIEWS = ("__getitem__", "adjoint", "as_strided", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_to", "chunk", "diagonal", "dsplit", "expand",
-          "expand_as", "flatten", "hsplit", "moveaxis", "movedim", "narrow", "permute", "ravel", "reshape", "select", "split", "squeeze",
-          "split_with_sizes", "swapaxes", "swapdims", "t", "tensor_split", "transpose", "unbind", "unflatten", "unfold", "unsafe_chunk",
-          "unsafe_split", "unsqueeze", "view", "view_as", "vsplit")
-# What returns views of its first argument, as a method and as a function of torch's; what reads values.
-VIEWS = frozenset([getattr(of, name) for name in _VIEWS for of in (torch.Tensor, torch) if hasattr(of, name)]
-                  + [getattr(torch.Tensor, name).__get__ for name in ("H", "T", "mH", "mT", "real")])
 READERS = frozenset(getattr(torch.Tensor, name) for name in ("__array__", "__dlpack__", "numpy", "tolist"))
-_ALIASES = torch.Tensor.detach, torch.Tensor.data.__get__  # of a view; those of packed tensors are packed
 _WRITERS = frozenset(["__setitem__", *(f"__i{name}__" for name in ("add", "and", "floordiv", "lshift", "mod", "mul", "or", "pow", "rshift",
                                                                   "sub", "truediv", "xor"))])
 
@@ -151,7 +143,7 @@ class DecodedView(torch.Tensor):
             raise RuntimeError(f"{name} would change decoded values of a packed tensor, and not the tensor; clone() them first")
         with torch._C.DisableTorchFunctionSubclass():
             out = func(*args, **kwargs)
-        return _read_only(func, out) if args and isinstance(args[0], cls) else out
+        return read_only(out, [x for x in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(x, cls)])
 
     def __deepcopy__(self, memo):
         return memo.setdefault(id(self), self.clone())
@@ -160,26 +152,21 @@ class DecodedView(torch.Tensor):
         return self.as_subclass(torch.Tensor).__reduce_ex__(protocol)
 
 
-def _as_views(x):
-    return x.as_subclass(DecodedView) if isinstance(x, torch.Tensor) else type(x)(map(_as_views, x))
-
-
-def _read_only(func, out):
+def read_only(out, values):
     """What a function gave for decoded values, kept from being written to where it is these values."""
     if isinstance(out, numpy.ndarray):
         out.flags.writeable = False
-    return _as_views(out) if func in VIEWS or func in _ALIASES else out
-
-
-def is_read(cls, func, args):
-    """Whether a function only reads values of a tensor of this class. Inside of torch.func, torch's own operators are asked instead."""
-    return (func in VIEWS or func in READERS) and args and isinstance(args[0], cls) and torch._C._functorch.peek_interpreter_stack() is None
+        return out
+    of = torch._C._is_alias_of
+    return torch.utils._pytree.tree_map_only(
+        torch.Tensor, lambda x: x.as_subclass(DecodedView) if any(of(x, v) for v in values if v is not x) else x, out)
 
 
 def read(func, packed, *args, **kwargs):
-    """What a function of VIEWS or READERS gives for the values."""
+    """What a function of READERS gives for the values."""
     with torch.no_grad():
-        return _read_only(func, func(packed.dequantize().to(packed.dtype), *args, **kwargs))
+        values = packed.dequantize().to(packed.dtype)
+        return read_only(func(values, *args, **kwargs), [values])
 
 
 def _check_shape(values, packed):
@@ -189,10 +176,20 @@ def _check_shape(values, packed):
 
 def on_values(cls, func, args, kwargs):
     """What an operator of torch's gives for the values of packed tensors, which take what it writes to them."""
+    if func == torch.ops.aten.view.dtype:  # autograd detaches it, so that nothing could keep it from being written to
+        raise RuntimeError("values of a packed tensor are not seen as another type; call view(dtype) of dequantize()")
+    if func.overloadpacket.__name__.startswith("_foreach_") and len(args[0]) > 1:  # one at a time: all of them decoded may not fit
+        def piece(i, x):
+            return x[i:i + 1] if isinstance(x, (list, tuple)) or torch.is_tensor(x) and x.dim() == 1 else x
+        outs = [on_values(cls, func, [piece(i, x) for x in args], {k: piece(i, x) for k, x in kwargs.items()}) for i in range(len(args[0]))]
+        return None if outs[0] is None else [out for (out,) in outs]
     values = {}
-    plain = torch.utils._pytree.tree_map(lambda x: values.setdefault(id(x), x.dequantize().to(x.dtype)) if isinstance(x, cls) else x,
-                                         (args, kwargs))
+    with torch.inference_mode(False):  # where views of its own tensors would be none of the packed one
+        plain = torch.utils._pytree.tree_map(lambda x: values.setdefault(id(x), x.dequantize().to(x.dtype)) if isinstance(x, cls) else x,
+                                             (args, kwargs))
     out = func(*plain[0], **plain[1])
+    if not (torch.is_grad_enabled() and any(x.requires_grad for x in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(x, cls))):
+        out = read_only(out, values.values())  # autograd refuses to write to views by itself
     schema = func._schema
     given = {**dict(zip((a.name for a in schema.arguments), args)), **kwargs}
     for to in (given.get(a.name) for a in schema.arguments if schema.is_mutable and a.alias_info is not None and a.alias_info.is_write):
@@ -315,7 +312,7 @@ class PackedGradient(torch.Tensor):
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
-        if is_read(cls, func, args):
+        if func in READERS and isinstance(args[0], cls):
             return read(func, *args, **(kwargs or {}))
         with torch._C.DisableTorchFunctionSubclass():
             return func(*args, **(kwargs or {}))

@@ -7,7 +7,7 @@ import weakref
 import torch
 
 from . import _lpmm
-from .gradients import PARAMETER, Memory, PackedGradient, check_alone, check_type, is_read, on_values, read, where
+from .gradients import PARAMETER, READERS, Memory, PackedGradient, check_alone, check_type, on_values, read, where
 
 _PANEL = 1 << 22  # elements of a weight that exist at once
 _kept = threading.local()
@@ -137,8 +137,8 @@ class PackedParameter(torch.Tensor):
             new.memory.copies = args[0].memory.copies
             args[0].memory = new.take(args[1]).memory
             return None
-        if not torch.compiler.is_compiling() and is_read(cls, func, args) and not (
-                torch.is_grad_enabled() and isinstance(args[0], torch.nn.Parameter)):
+        if not torch.compiler.is_compiling() and func in READERS and isinstance(args[0], cls) and not (
+                torch.is_grad_enabled() and args[0].requires_grad):
             return read(func, *args, **(kwargs or {}))
         with torch._C.DisableTorchFunctionSubclass():  # Tensor's own would make what comes out one of these
             return func(*args, **(kwargs or {}))
@@ -159,8 +159,8 @@ class PackedParameter(torch.Tensor):
 
     def take(self, values):
         if not isinstance(values, PackedParameter) or values.spec != self.spec or values.shape != self.shape:
-            return self.assign(torch.as_tensor(values.dequantize() if isinstance(values, PackedParameter) else values)
-                               .expand(self.shape))
+            values = values.dequantize() if isinstance(values, PackedParameter) else torch.as_tensor(values)
+            return self.assign(values.float().expand(self.shape))
         self.memory.codes.copy_(values.memory.codes)
         self.memory.steps.copy_(values.memory.steps)
         return self
