@@ -39,17 +39,18 @@ LPMM_HD double sum_as_tree(double* sums, std::int64_t count) {
   }
   return count > 0 ? sums[0] : 0;
 }
-// The same order for terms that are made when their turn comes: load(i, room) puts term i into a room,
-// load_more(i, room, free) adds it to what is in a room and may use a free one, add(to, from) adds a room to
-// another. The sum comes to room `to`; those from `next` on are used, one for each level.
+// The same order for terms that are made when their turn comes, one or `leaf` at once: load(i, n, room) puts
+// the sum of n terms, from term i on, into a room, load_more(i, n, room, free) adds it to what is in a room
+// and may use a free one, add(to, from) adds a room to another. The sum comes to room `to`; those from `next`
+// on are used, one for each level.
 template <class Load, class LoadMore, class Add>
-void add_as_tree(int first, int count, int to, int next, const Load& load, const LoadMore& load_more,
-                 const Add& add) {
-  if (count == 1) return load(first, to);
-  const int left = static_cast<int>(std::bit_floor(static_cast<unsigned>(count - 1)));
-  add_as_tree(first, left, to, next, load, load_more, add);
-  if (count - left == 1) return load_more(first + left, to, next);
-  add_as_tree(first + left, count - left, next, next + 1, load, load_more, add);
+void add_as_tree(int first, int count, int leaf, int to, int next, const Load& load,
+                 const LoadMore& load_more, const Add& add) {
+  if (count == 1 || count == leaf) return load(first, count, to);
+  const int left = static_cast<int>(std::bit_floor(static_cast<unsigned>(count - 1))), right = count - left;
+  add_as_tree(first, left, leaf, to, next, load, load_more, add);
+  if (right == 1 || right == leaf) return load_more(first + left, right, to, next);
+  add_as_tree(first + left, right, leaf, next, next + 1, load, load_more, add);
   add(to, next);
 }
 

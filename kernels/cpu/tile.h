@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "kernels/cpu/packed/fused.h"
 #include "kernels/formats/codec.h"
@@ -12,6 +13,13 @@
 #include "kernels/peaks.h"
 
 namespace lpmm::kernels {
+
+// One of the versions of a tile that are summed.
+struct PackedVersion {
+  const std::uint8_t* codes;
+  const std::uint16_t* steps;
+};
+inline constexpr int kVersionsAtOnce = 4;
 
 struct TileKernels {
   const char* name;
@@ -23,11 +31,12 @@ struct TileKernels {
   void (*draw)(const Noise& noise, std::int64_t first_group, std::int64_t groups, std::uint32_t* words);
 
   // A tile: `codes` of whole groups, with a step for each block that they touch. Packed formats only; values
-  // of any alignment. `add_decoded` adds them to a sum.
+  // of any alignment.
   void (*decode)(const Codec& codec, MapTable table, const std::uint8_t* codes, const std::uint16_t* steps,
                  std::int64_t count, float* values);
-  void (*add_decoded)(const Codec& codec, MapTable table, const std::uint8_t* codes,
-                      const std::uint16_t* steps, std::int64_t count, float* sum);
+  // The sum of one version or of kVersionsAtOnce, as a tree; it is added to what is there if `adds` says so.
+  void (*decode_versions)(const Codec& codec, MapTable table, std::span<const PackedVersion> versions,
+                          std::int64_t count, bool adds, float* sum);
   void (*decode_bf16)(const Codec& codec, MapTable table, const std::uint8_t* codes,
                       const std::uint16_t* steps, std::int64_t count,
                       std::uint16_t* values);  // rounded to nearest

@@ -2,10 +2,13 @@
 // Compiled once for each set of instructions, in its file (kernels/cpu/sets/).
 #pragma once
 
+#include <algorithm>
 #include <bit>
+#include <span>
 #include <type_traits>
 #include <utility>
 
+#include "kernels/cpu/tile.h"
 #include "kernels/cpu/tile_pack-inl.h"
 #include "kernels/cpu/tile_vectors-inl.h"
 #include "kernels/formats/codec.h"
@@ -228,6 +231,35 @@ struct Decoder {
   }
 };
 
+// A block whose step is 0 holds zeros, whatever its codes are: these are read in their place.
+struct ZeroBlock {
+  alignas(64) std::uint8_t codes[2 * kGroup] = {};
+  alignas(64) float values[1 << 8] = {};
+};
+inline constexpr ZeroBlock kZeroBlock;
+
+// Decodes the elements [first, first + count) of a group, which have one step.
+template <Coding kCoding, int kBits>
+class PartOfGroup {
+ public:
+  HWY_INLINE PartOfGroup(const std::uint8_t* group, int first, int count, const Scale& scale)
+      : codes_(scale.step == 0.0F ? kZeroBlock.codes : group, first, count),
+        decoder_(scale.step == 0.0F ? MapTable{kZeroBlock.values} : scale.table, scale.step) {}
+  HWY_INLINE VF operator()(int e) const { return decoder_(codes_(e)); }
+  // The same added to something. Where products are exact, fused or not, the bits are the same.
+  HWY_INLINE VF add(int e, VF to) const {
+    if constexpr (kCoding == Coding::kLinear && !is_looked_up(kCoding, kBits)) {
+      return hn::MulAdd(to_float(codes_(e)), decoder_.step, to);
+    } else {
+      return hn::Add(to, (*this)(e));
+    }
+  }
+
+ private:
+  CodesOf<kCoding, kBits> codes_;
+  Decoder<kCoding, kBits> decoder_;
+};
+
 // Two vectors of neighbouring values.
 HWY_INLINE void store_pair(VF low, VF high, float* HWY_RESTRICT to) {
   hn::StoreU(low, DF(), to);
@@ -250,72 +282,88 @@ HWY_INLINE void store_pair(VF low, VF high, Sum* HWY_RESTRICT to) {
   store_pair(hn::Add(hn::LoadU(DF(), sums), low), hn::Add(hn::LoadU(DF(), sums + kLanes), high), sums);
 }
 
-template <class T, Coding kCoding, int kBits>
-void decode_loop(const Codec& codec, MapTable table, const std::uint8_t* HWY_RESTRICT codes,
-                 const std::uint16_t* HWY_RESTRICT steps, std::int64_t count, T* HWY_RESTRICT values) {
+// Values of one version, or the sum of several.
+template <class T, int kVersions, Coding kCoding, int kBits>
+void decode_loop(const Codec& codec, MapTable table, const PackedVersion* of, std::int64_t count,
+                 T* HWY_RESTRICT values) {
+  constexpr int kHalf = kGroup / 2;
+  PackedVersion versions[kVersions];
+  std::copy_n(of, kVersions, versions);
   const int block_shift = std::countr_zero(static_cast<unsigned>(codec.block));
   // Tiles of many tensors may be read in turn, each too short for the processor to see that more follows.
-  constexpr std::int64_t kAhead = kUnit / kGroup;  // groups
-  for (std::int64_t first = 0; first < count; first += kGroup, codes += 16 * kBits) {
-    for (int line = 0; line < 16 * kBits; line += 64) __builtin_prefetch(codes + kAhead * 16 * kBits + line);
+  constexpr std::int64_t kAhead = kUnit / kGroup * (16 * kBits);  // bytes
+  for (std::int64_t first = 0; first < count; first += kGroup) {
+    for (const PackedVersion& version : versions) {
+      for (int line = 0; line < 16 * kBits; line += 64) __builtin_prefetch(version.codes + kAhead + line);
+    }
 #pragma GCC unroll 2
-    for (int half = 0; half < kGroup; half += kGroup / 2) {
-      const Scale scale =
-          scale_at<kCoding>({codec.format.map, kBits}, table, steps[(first + half) >> block_shift]);
-      T* out = values + first + half;
-      if (scale.step == 0.0F) {
-        for (int i = 0; i < kGroup / 2; i += static_cast<int>(2 * kLanes)) {
-          store_pair(hn::Zero(DF()), hn::Zero(DF()), out + i);
-        }
-        continue;
-      }
-      const Decoder<kCoding, kBits> decoder(scale.table, scale.step);
-      const CodesOf<kCoding, kBits> codes_at(codes, half, kGroup / 2);
+    for (int half = 0; half < kGroup; half += kHalf) {
+      const auto scale = [&](int k) __attribute__((always_inline)) {
+        const std::uint16_t word = versions[k].steps[(first + half) >> block_shift];
+        return scale_at<kCoding>({codec.format.map, kBits}, table, word);
+      };
+      const auto part = [&](int k, const Scale& scale) __attribute__((always_inline)) {
+        return PartOfGroup<kCoding, kBits>(versions[k].codes, half, kHalf, scale);
+      };
+      const auto store = [&](const auto& value) __attribute__((always_inline)) {
 #pragma GCC unroll 16
-      for (int i = 0; i < kGroup / 2; i += static_cast<int>(2 * kLanes)) {
-        const VF low = decoder(codes_at(half + i));
-        const VF high = decoder(codes_at(half + i + static_cast<int>(kLanes)));
-        store_pair(low, high, out + i);
+        for (int e = half; e < half + kHalf; e += static_cast<int>(2 * kLanes)) {
+          const VF low = value(e), high = value(e + static_cast<int>(kLanes));
+          store_pair(low, high, values + first + e);
+        }
+      };
+      if constexpr (kVersions == 1) {
+        const Scale only = scale(0);
+        if (only.step == 0.0F) [[unlikely]] {
+          store([](int) { return hn::Zero(DF()); });
+        } else {
+          store(part(0, only));
+        }
+      } else {
+        static_assert(kVersions == 4);
+        const auto a = part(0, scale(0)), b = part(1, scale(1)), c = part(2, scale(2)), d = part(3, scale(3));
+        store([&](int e) __attribute__((always_inline)) { return hn::Add(b.add(e, a(e)), d.add(e, c(e))); });
       }
     }
+    for (PackedVersion& version : versions) version.codes += 16 * kBits;
   }
 }
 
 template <class T>
-using DecodeLoop = decltype(&decode_loop<T, Coding::kLinear, 8>);
+using DecodeLoop = decltype(&decode_loop<T, 1, Coding::kLinear, 8>);
 
 // The loop of a width, compiled where the table has a format of it.
-template <class T, Coding kCoding, int kBits>
+template <class T, int kVersions, Coding kCoding, int kBits>
 constexpr DecodeLoop<T> decode_loop_if() {
-  if constexpr (has_width(kCoding, kBits)) return decode_loop<T, kCoding, kBits>;
+  if constexpr (has_width(kCoding, kBits)) return decode_loop<T, kVersions, kCoding, kBits>;
   return nullptr;
 }
-template <class T, Coding kCoding, int... kBits>
+template <class T, int kVersions, Coding kCoding, int... kBits>
 DecodeLoop<T> decode_loop_of(int bits, std::integer_sequence<int, kBits...>) {
-  static constexpr DecodeLoop<T> kLoops[] = {decode_loop_if<T, kCoding, kBits>()...};
+  static constexpr DecodeLoop<T> kLoops[] = {decode_loop_if<T, kVersions, kCoding, kBits>()...};
   return kLoops[bits];
 }
 
-template <class T>
+template <class T, int kVersions = 1>
 DecodeLoop<T> decode_loop_of(Format f) {
   constexpr auto kWidths = std::make_integer_sequence<int, 17>();
   switch (coding_of(f.map)) {
     case Coding::kLinear:
-      return decode_loop_of<T, Coding::kLinear>(f.bits, kWidths);
+      return decode_loop_of<T, kVersions, Coding::kLinear>(f.bits, kWidths);
     case Coding::kSoftsign:
-      return decode_loop_of<T, Coding::kSoftsign>(f.bits, kWidths);
+      return decode_loop_of<T, kVersions, Coding::kSoftsign>(f.bits, kWidths);
     case Coding::kLinearNoZero:
-      return decode_loop_of<T, Coding::kLinearNoZero>(f.bits, kWidths);
+      return decode_loop_of<T, kVersions, Coding::kLinearNoZero>(f.bits, kWidths);
     case Coding::kSquareRoot:
-      return decode_loop_of<T, Coding::kSquareRoot>(f.bits, kWidths);
+      return decode_loop_of<T, kVersions, Coding::kSquareRoot>(f.bits, kWidths);
     case Coding::kSquares:
-      return decode_loop_of<T, Coding::kSquares>(f.bits, kWidths);
+      return decode_loop_of<T, kVersions, Coding::kSquares>(f.bits, kWidths);
     case Coding::kDynamic:
-      return decode_loop_of<T, Coding::kDynamic>(f.bits, kWidths);
+      return decode_loop_of<T, kVersions, Coding::kDynamic>(f.bits, kWidths);
     case Coding::kZones:
-      return decode_loop_of<T, Coding::kZones>(f.bits, kWidths);
+      return decode_loop_of<T, kVersions, Coding::kZones>(f.bits, kWidths);
     case Coding::kLog:
-      return decode_loop_of<T, Coding::kLog>(f.bits, kWidths);
+      return decode_loop_of<T, kVersions, Coding::kLog>(f.bits, kWidths);
     case Coding::kNumber:
       break;  // no codes
   }
@@ -324,15 +372,28 @@ DecodeLoop<T> decode_loop_of(Format f) {
 
 inline void decode(const Codec& codec, MapTable table, const std::uint8_t* codes, const std::uint16_t* steps,
                    std::int64_t count, float* values) {
-  decode_loop_of<float>(codec.format)(codec, table, codes, steps, count, values);
-}
-inline void add_decoded(const Codec& codec, MapTable table, const std::uint8_t* codes,
-                        const std::uint16_t* steps, std::int64_t count, float* sum) {
-  decode_loop_of<Sum>(codec.format)(codec, table, codes, steps, count, reinterpret_cast<Sum*>(sum));
+  const PackedVersion one = {codes, steps};
+  decode_loop_of<float>(codec.format)(codec, table, &one, count, values);
 }
 inline void decode_bf16(const Codec& codec, MapTable table, const std::uint8_t* codes,
                         const std::uint16_t* steps, std::int64_t count, std::uint16_t* values) {
-  decode_loop_of<std::uint16_t>(codec.format)(codec, table, codes, steps, count, values);
+  const PackedVersion one = {codes, steps};
+  decode_loop_of<std::uint16_t>(codec.format)(codec, table, &one, count, values);
+}
+inline void decode_versions(const Codec& codec, MapTable table, std::span<const PackedVersion> versions,
+                            std::int64_t count, bool adds, float* sum) {
+  const auto run = [&](auto loops, auto* to) {
+    loops[versions.size() == 1 ? 0 : 1](codec, table, versions.data(), count, to);
+  };
+  if (adds) {
+    const DecodeLoop<Sum> loops[] = {decode_loop_of<Sum>(codec.format),
+                                     decode_loop_of<Sum, kVersionsAtOnce>(codec.format)};
+    run(loops, reinterpret_cast<Sum*>(sum));
+  } else {
+    const DecodeLoop<float> loops[] = {decode_loop_of<float>(codec.format),
+                                       decode_loop_of<float, kVersionsAtOnce>(codec.format)};
+    run(loops, sum);
+  }
 }
 
 }  // namespace HWY_NAMESPACE

@@ -33,9 +33,15 @@ void decode(const Codec& codec, MapTable table, const std::uint8_t* codes, const
   for (std::int64_t i = 0; i < count; ++i) values[i] = value_at(codec, table, codes, steps, i);
 }
 
-void add_decoded(const Codec& codec, MapTable table, const std::uint8_t* codes, const std::uint16_t* steps,
-                 std::int64_t count, float* sum) {
-  for (std::int64_t i = 0; i < count; ++i) sum[i] += value_at(codec, table, codes, steps, i);
+void decode_versions(const Codec& codec, MapTable table, std::span<const PackedVersion> versions,
+                     std::int64_t count, bool adds, float* sum) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto value = [&](std::size_t k) {
+      return value_at(codec, table, versions[k].codes, versions[k].steps, i);
+    };
+    const float all = versions.size() == 1 ? value(0) : (value(0) + value(1)) + (value(2) + value(3));
+    sum[i] = adds ? sum[i] + all : all;
+  }
 }
 
 void encode(const Codec& codec, MapTable table, const float* values, const std::uint16_t* steps,
@@ -120,7 +126,7 @@ void from_bf16(const std::uint16_t* values, std::int64_t count, float* out) {
 }  // namespace
 
 const TileKernels& scalar_tile_kernels() {
-  static constexpr TileKernels kScalar = {"scalar",    lines,       draw,    decode,    add_decoded,
+  static constexpr TileKernels kScalar = {"scalar",    lines,       draw,    decode,    decode_versions,
                                           decode_bf16, encode,      largest, smallest,  raise_peaks,
                                           add_scaled,  square_sums, to_bf16, from_bf16, nullptr};
   return kScalar;

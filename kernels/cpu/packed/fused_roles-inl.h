@@ -63,13 +63,6 @@ HWY_INLINE MapTable table_of() {
   return {};
 }
 
-// A block whose step is 0 holds zeros, whatever its codes are: these are read in their place.
-struct ZeroBlock {
-  alignas(64) std::uint8_t codes[2 * kGroup] = {};
-  alignas(64) float values[1 << 8] = {};
-};
-inline constexpr ZeroBlock kZeroBlock;
-
 // Reads the group that begins at element `at` of the tensor; e counts from there.
 template <class Of, bool kIsPacked = Of::kIsPacked>
 struct Reader {
@@ -80,14 +73,7 @@ struct Reader {
 };
 template <class Of>
 struct Reader<Of, true> {
-  struct Part {
-    CodesOf<Of::kCoding, Of::kBits> codes;
-    Decoder<Of::kCoding, Of::kBits> decoder;
-    HWY_INLINE Part(const std::uint8_t* group, int begin, float step)
-        : codes(step == 0.0F ? kZeroBlock.codes : group, begin, Of::kPart),
-          decoder(step == 0.0F ? MapTable{kZeroBlock.values} : table_of<Of::kFormat>(), step) {}
-    HWY_INLINE VF operator()(int e) const { return decoder(codes(e)); }
-  };
+  using Part = PartOfGroup<Of::kCoding, Of::kBits>;
   Part parts[Of::kParts];
   HWY_INLINE Reader(const RoleView& view, std::int64_t at)
       : Reader(view, at, std::make_integer_sequence<int, Of::kParts>()) {}
@@ -96,8 +82,10 @@ struct Reader<Of, true> {
  private:
   template <int... kPart>
   HWY_INLINE Reader(const RoleView& view, std::int64_t at, std::integer_sequence<int, kPart...>)
-      : parts{Part(view.codes + at / kGroup * (16 * Of::kBits), kPart * Of::kPart,
-                   bf16_to_float(view.steps[(at + kPart * Of::kPart) / Of::kBlock]))...} {}
+      : parts{Part(
+            view.codes + at / kGroup * (16 * Of::kBits), kPart * Of::kPart, Of::kPart,
+            {bf16_to_float(view.steps[(at + kPart * Of::kPart) / Of::kBlock]), table_of<Of::kFormat>()})...} {
+  }
 };
 
 // The room where the new values of a role wait for the maxima of a chunk: as they are, or encoded with their

@@ -114,13 +114,17 @@ void decode_sum(Pool& pool, std::span<const RoleView> views, float* dst) {
     const auto room = [&](int i) {
       return i == 0 ? dst + at : waiting[static_cast<std::size_t>((i - 1) * lines)].values;
     };
-    const auto tile = [&](int i) { return tile_of(views[static_cast<std::size_t>(i)], at, n); };
-    const auto load = [&](int i, int to) { decode_tile(tile(i), room(to)); };
-    const auto load_more = [&](int i, int to, int /*free*/) { add_decoded_tile(tile(i), room(to)); };
+    const auto some = [&](int i, int count) {
+      return views.subspan(static_cast<std::size_t>(i), static_cast<std::size_t>(count));
+    };
+    const auto load = [&](int i, int count, int to) { decode_tiles(some(i, count), at, n, room(to)); };
+    const auto load_more = [&](int i, int count, int to, int /*free*/) {
+      decode_tiles(some(i, count), at, n, room(to), true);
+    };
     const auto add = [&](int to, int from) {
       tile_kernels().add_scaled(room(to), room(from), 1, groups_of(n) * kGroup);
     };
-    add_as_tree(0, static_cast<int>(views.size()), 0, 1, load, load_more, add);
+    add_as_tree(0, static_cast<int>(views.size()), versions_at_once(any.codec), 0, 1, load, load_more, add);
   });
 }
 

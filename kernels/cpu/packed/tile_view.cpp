@@ -173,16 +173,28 @@ void decode_tile(const TileView& t, float* values) {
   zero_padding(values, t);
 }
 
-void add_decoded_tile(const TileView& t, float* sum) {
-  if (is_packed(t.codec.format) && !divides_first(t.codec)) {
-    Steps room;
-    tile_kernels().add_decoded(t.codec, t.table, t.codes, padded_steps(t, room), t.padded, sum);
-    zero_padding(sum, t);
-    return;
+int versions_at_once(const Codec& codec) {
+  return is_packed(codec.format) && !divides_first(codec) ? kVersionsAtOnce : 1;
+}
+
+void decode_tiles(std::span<const RoleView> views, std::int64_t first, std::int64_t count, float* sum,
+                  bool adds) {
+  const TileView t = tile_of(views.front(), first, count);
+  const TileKernels& kernels = tile_kernels();
+  if (versions_at_once(t.codec) > 1) {
+    Steps rooms[kVersionsAtOnce];
+    PackedVersion versions[kVersionsAtOnce];
+    for (std::size_t k = 0; k < views.size(); ++k) {
+      const TileView version = tile_of(views[k], first, count);
+      versions[k] = {version.codes, padded_steps(version, rooms[k])};
+    }
+    kernels.decode_versions(t.codec, t.table, {versions, views.size()}, t.padded, adds, sum);
+    return zero_padding(sum, t);
   }
+  if (!adds) return decode_tile(t, sum);
   float* const values = scratch().values[Role::kParameter].data();
   decode_tile(t, values);
-  tile_kernels().add_scaled(sum, values, 1, t.padded);
+  kernels.add_scaled(sum, values, 1, t.padded);
 }
 
 void decode_tile(const TileView& t, std::uint16_t* values) {

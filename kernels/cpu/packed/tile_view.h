@@ -106,7 +106,10 @@ bool make_tile_storable(const TileView& t, float* values);
 // The codes as numbers, as if steps were 1.
 void decode_without_steps(const Codec& codec, const TileView& t, float* values);
 void decode_tile(const TileView& t, float* values);
-void add_decoded_tile(const TileView& t, float* sum);        // sum += the same
+int versions_at_once(const Codec& codec);
+// Sums the tile of one view, or of versions_at_once() views, or adds that to what is there.
+void decode_tiles(std::span<const RoleView> views, std::int64_t first, std::int64_t count, float* sum,
+                  bool adds = false);
 void decode_tile(const TileView& t, std::uint16_t* values);  // to bf16; whole groups
 // Chooses the steps and encodes. Values that are not storable are made so, and the answer is false.
 enum class StepRule : std::uint8_t { kUpdate, kAccumulator };  // next_step or next_accumulator_step

@@ -99,7 +99,7 @@ InstructionSet instruction_set() {
   static constexpr const char* kName = HWY_TARGET == HWY_AVX3   ? "avx512"
                                        : HWY_TARGET == HWY_AVX2 ? "avx2"
                                                                 : "neon";
-  static constexpr TileKernels kTile = {kName,       lines,       draw,    decode,    add_decoded,
+  static constexpr TileKernels kTile = {kName,       lines,       draw,    decode,    decode_versions,
                                         decode_bf16, encode,      largest, smallest,  raise_peaks,
                                         add_scaled,  square_sums, to_bf16, from_bf16, fused_fold};
   static constexpr RuleLoops kRules = make_rule_loops<Loops>(std::type_identity<Rule>());

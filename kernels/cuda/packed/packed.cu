@@ -346,13 +346,15 @@ void PackedStream::decode_rows(const DecodeRowsArgs& a) const {
 void PackedStream::decode_sum(std::span<const RoleView> views, float* dst, float* rooms) const {
   const std::int64_t count = views.front().elements, level = groups_of(count) * kGroup;
   const auto room = [&](int i) { return i == 0 ? dst : rooms + (i - 1) * level; };
-  const auto load = [&](int i, int to) { decode(views[static_cast<std::size_t>(i)], 0, count, room(to)); };
+  const auto load = [&](int i, int /*one*/, int to) {
+    decode(views[static_cast<std::size_t>(i)], 0, count, room(to));
+  };
   const auto add = [&](int to, int from) { for_each_element(count, AddTo{room(from), room(to)}, stream); };
-  const auto load_more = [&](int i, int to, int free) {
-    load(i, free);
+  const auto load_more = [&](int i, int one, int to, int free) {
+    load(i, one, free);
     add(to, free);
   };
-  add_as_tree(0, static_cast<int>(views.size()), 0, 1, load, load_more, add);
+  add_as_tree(0, static_cast<int>(views.size()), 1, 0, 1, load, load_more, add);
 }
 
 void PackedStream::fold_alone(PackedDevice& device, const Fold& fold) {
