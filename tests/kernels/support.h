@@ -1,8 +1,10 @@
 // Helpers that the kernel tests share: formats, packed tensors on the heap, seeded values.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -119,6 +121,17 @@ inline std::vector<float> decoded(PackedDevice& device, const Packed& tensor) {
 
 inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), 4 * a.size()) == 0;
+}
+
+// Adds tensors: neighbours, then neighbours of those.
+inline std::vector<float> added_as_tree(std::vector<std::vector<float>> terms) {
+  for (std::size_t width = 1; width < terms.size(); width *= 2) {
+    for (std::size_t i = 0; i + width < terms.size(); i += 2 * width) {
+      std::transform(terms[i].begin(), terms[i].end(), terms[i + width].begin(), terms[i].begin(),
+                     std::plus<>());
+    }
+  }
+  return terms[0];
 }
 
 }  // namespace lpmm::kernels
