@@ -282,7 +282,7 @@ HWY_INLINE void store_pair(VF low, VF high, Sum* HWY_RESTRICT to) {
   store_pair(hn::Add(hn::LoadU(DF(), sums), low), hn::Add(hn::LoadU(DF(), sums + kLanes), high), sums);
 }
 
-// Values of one version, or the sum of several.
+// Writes the values of one version, or the sum of several.
 template <class T, int kVersions, Coding kCoding, int kBits>
 void decode_loop(const Codec& codec, MapTable table, const PackedVersion* of, std::int64_t count,
                  T* HWY_RESTRICT values) {
@@ -302,8 +302,8 @@ void decode_loop(const Codec& codec, MapTable table, const PackedVersion* of, st
         const std::uint16_t word = versions[k].steps[(first + half) >> block_shift];
         return scale_at<kCoding>({codec.format.map, kBits}, table, word);
       };
-      const auto part = [&](int k, const Scale& scale) __attribute__((always_inline)) {
-        return PartOfGroup<kCoding, kBits>(versions[k].codes, half, kHalf, scale);
+      const auto part = [&](int k, const Scale& its) __attribute__((always_inline)) {
+        return PartOfGroup<kCoding, kBits>(versions[k].codes, half, kHalf, its);
       };
       const auto store = [&](const auto& value) __attribute__((always_inline)) {
 #pragma GCC unroll 16
@@ -382,18 +382,13 @@ inline void decode_bf16(const Codec& codec, MapTable table, const std::uint8_t* 
 }
 inline void decode_versions(const Codec& codec, MapTable table, std::span<const PackedVersion> versions,
                             std::int64_t count, bool adds, float* sum) {
-  const auto run = [&](auto loops, auto* to) {
-    loops[versions.size() == 1 ? 0 : 1](codec, table, versions.data(), count, to);
+  const auto decode_to = [&]<class T>(T* to) {
+    const DecodeLoop<T> loop = versions.size() == 1 ? decode_loop_of<T>(codec.format)
+                                                    : decode_loop_of<T, kVersionsAtOnce>(codec.format);
+    loop(codec, table, versions.data(), count, to);
   };
-  if (adds) {
-    const DecodeLoop<Sum> loops[] = {decode_loop_of<Sum>(codec.format),
-                                     decode_loop_of<Sum, kVersionsAtOnce>(codec.format)};
-    run(loops, reinterpret_cast<Sum*>(sum));
-  } else {
-    const DecodeLoop<float> loops[] = {decode_loop_of<float>(codec.format),
-                                       decode_loop_of<float, kVersionsAtOnce>(codec.format)};
-    run(loops, sum);
-  }
+  if (adds) return decode_to(reinterpret_cast<Sum*>(sum));
+  decode_to(sum);
 }
 
 }  // namespace HWY_NAMESPACE
