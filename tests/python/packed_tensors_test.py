@@ -53,6 +53,7 @@ def test_reading_a_gradient_leaves_it_as_it_is(level):
     lambda g: g.t().zero_(), lambda g: g.diagonal().zero_(), lambda g: g.narrow(0, 0, 3).zero_(), lambda g: g.chunk(2)[0].zero_(),
     lambda g: g.T.zero_(), lambda g: torch.transpose(g, 0, 1).zero_(), lambda g: g.fill_diagonal_(1), lambda g: g.as_strided((3,), (1,)).zero_(),
     lambda g: g.unsafe_chunk(2)[0].zero_(), lambda g: g[3].data.zero_(), lambda g: g[3].detach().zero_(), lambda g: torch.nn.init.constant_(g[3], 1),
+    lambda g: g[0, 2:4].zero_(), lambda g: torch.ops.aten.zero_.default(g[3]),
     lambda g: F.relu(g[3], inplace=True), lambda g: torch.sort(torch.ones(64), out=(g[3], torch.zeros(0, dtype=torch.long)))])
 def test_what_would_write_to_a_copy_of_a_gradient_is_refused(level, write):
     model, _ = prepared(level)
@@ -287,7 +288,7 @@ def test_functions_of_torch_func_see_packed_weights():
     lambda w: torch._foreach_mul_([w.T], 2), lambda w: setattr(w.T, "data", torch.ones(64, 96)), lambda w: torch.from_dlpack(w.detach()),
     lambda w: setattr(w, "data", torch.ones(96, 65)), lambda w: torch.select(input=w, dim=0, index=1).zero_(),
     lambda w: torch.linalg.diagonal(w).zero_(), lambda w: torch.ops.aten.alias(w.detach()).zero_(), lambda w: w.view(torch.int32).zero_(),
-    lambda w: torch.broadcast_tensors(w, torch.ones(2, 1, 1))[0].zero_()])
+    lambda w: torch.broadcast_tensors(w, torch.ones(2, 1, 1))[0].zero_(), lambda w: w[0, 2:4].zero_(), lambda w: w.data[::2, ::2].zero_()])
 def test_what_would_have_no_effect_on_a_packed_weight_is_refused(write):
     model, _ = prepared(3)
     with torch.no_grad(), pytest.raises(RuntimeError, match="packed"):
@@ -301,6 +302,34 @@ def test_views_of_frozen_weights_refuse_to_be_written_to():
             view.zero_()
     with pytest.raises(RuntimeError, match="packed"):
         weight.requires_grad_().view(torch.int32)
+
+
+@pytest.mark.parametrize("view", [lambda w: w[0], lambda w: w[0, 2:4], lambda w: w.t().detach(), lambda w: w.unbind()[1].data])
+def test_views_that_autograd_made_refuse_to_be_written_to_without_it(view):
+    model, _ = prepared(3)
+    row = view(model[1].weight)
+    with torch.no_grad(), pytest.raises(RuntimeError, match="packed"):
+        row.zero_()
+
+
+def test_packed_weights_are_read_and_written_in_inference_mode():
+    """detach() had failed, and with it state_dict(); some of torch's functions had given a copy for the weight itself."""
+    model, _ = prepared(3)
+    with torch.inference_mode():
+        model.load_state_dict(model.state_dict())
+        assert torch.equal(model[1].weight.detach() + 1, model[1].weight.dequantize() + 1)
+        F.dropout(model[1].weight, 0.0, False).zero_()
+        with pytest.raises(RuntimeError, match="packed"):
+            torch.broadcast_tensors(model[0].weight, torch.ones(1))[0][0].zero_()
+    assert not model[1].weight.any()
+
+
+def test_packed_weights_become_numbers():
+    weight = prepared(3)[0][1].weight
+    want = weight.dequantize()
+    assert weight.tolist() == want.tolist() and f"{weight[0, 1]:.3f}" == f"{want[0, 1]:.3f}"
+    with pytest.raises(RuntimeError, match="requires grad"):
+        weight.numpy()
 
 
 def test_views_of_packed_weights_are_read_as_tensors_are():
@@ -407,6 +436,18 @@ def test_lists_of_weights_are_decoded_one_at_a_time(monkeypatch):
     assert len(alive) == 2 * len(weights) == 6
     for w, before, norm, by in zip(weights, want, norms, (2, 3, 4)):
         assert torch.allclose(norm, before.norm()) and (w - (1 + by) * before).norm() < 0.01 * before.norm() * by
+
+
+def test_lists_of_other_lengths_are_refused_and_powers_may_be_the_packed_ones():
+    model, _ = prepared(3)
+    loss_of(model).backward()
+    weights = [model[1].weight, model[3].weight]
+    for got, w in zip(torch._foreach_pow(2.0, weights), weights):
+        assert torch.equal(got, 2.0 ** w.dequantize())
+    with torch.no_grad(), pytest.raises(RuntimeError, match="same number"):
+        torch._foreach_add_(weights, [w.dequantize() for w in (*weights, *weights)])
+    with pytest.raises(RuntimeError, match="as many factors"):
+        torch._foreach_mul_([w.grad for w in weights], [2.0])
 
 
 def test_data_that_was_there_before_comes_back():

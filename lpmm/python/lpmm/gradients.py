@@ -135,7 +135,7 @@ class DecodedView(torch.Tensor):
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
-        kwargs, name = kwargs or {}, func.__name__
+        kwargs, name = kwargs or {}, func.__name__.split(".")[0]  # "zero_.default" is an overload of an operator
         writes = (name in _WRITERS or name[-1] == "_" and name[:2] != "__" and name != "requires_grad_" or func == torch.Tensor.data.__set__
                   or kwargs.get("inplace"))
         into = (args[:1] or kwargs) if writes else kwargs.get("out")
@@ -149,7 +149,10 @@ class DecodedView(torch.Tensor):
         return memo.setdefault(id(self), self.clone())
 
     def __reduce_ex__(self, protocol):
-        return self.as_subclass(torch.Tensor).__reduce_ex__(protocol)
+        return self.clone().__reduce_ex__(protocol)
+
+    def __format__(self, text):
+        return self.clone().__format__(text)
 
 
 def read_only(out, values):
@@ -162,11 +165,17 @@ def read_only(out, values):
         torch.Tensor, lambda x: x.as_subclass(DecodedView) if any(of(x, v) for v in values if v is not x) else x, out)
 
 
+def views(cls, out):
+    """What a function gave for a packed tensor, of which views of the decoded values are kept from being written to."""
+    if type(out) in (list, tuple):
+        return type(out)(views(cls, x) for x in out)
+    return out.as_subclass(DecodedView) if type(out) is torch.Tensor and isinstance(out._base, cls) else out
+
+
 def read(func, packed, *args, **kwargs):
     """What a function of READERS gives for the values."""
-    with torch.no_grad():
-        values = packed.dequantize().to(packed.dtype)
-        return read_only(func(values, *args, **kwargs), [values])
+    values = packed.dequantize().to(packed.dtype).requires_grad_(packed.requires_grad)
+    return read_only(func(values, *args, **kwargs), [values])
 
 
 def _check_shape(values, packed):
@@ -178,26 +187,31 @@ def on_values(cls, func, args, kwargs):
     """What an operator of torch's gives for the values of packed tensors, which take what it writes to them."""
     if func == torch.ops.aten.view.dtype:  # autograd detaches it, so that nothing could keep it from being written to
         raise RuntimeError("values of a packed tensor are not seen as another type; call view(dtype) of dequantize()")
-    if func.overloadpacket.__name__.startswith("_foreach_") and len(args[0]) > 1:  # one at a time: all of them decoded may not fit
-        def piece(i, x):
-            return x[i:i + 1] if isinstance(x, (list, tuple)) or torch.is_tensor(x) and x.dim() == 1 else x
-        outs = [on_values(cls, func, [piece(i, x) for x in args], {k: piece(i, x) for k, x in kwargs.items()}) for i in range(len(args[0]))]
-        return None if outs[0] is None else [out for (out,) in outs]
-    values = {}
+    if func.overloadpacket.__name__.startswith("_foreach_"):  # one at a time: all of them decoded may not fit
+        def is_list(x):
+            return isinstance(x, (list, tuple)) or torch.is_tensor(x) and x.dim() == 1
+        counts = {len(x) for x in (*args, *kwargs.values()) if is_list(x)}
+        if len(counts) == 1 and max(counts) > 1:  # torch refuses others
+            def piece(i, x):
+                return x[i:i + 1] if is_list(x) else x
+            outs = [on_values(cls, func, [piece(i, x) for x in args], {k: piece(i, x) for k, x in kwargs.items()}) for i in range(*counts)]
+            return None if outs[0] is None else [out for (out,) in outs]
+    packed = {id(x): x for x in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(x, cls)}
     with torch.inference_mode(False):  # where views of its own tensors would be none of the packed one
-        plain = torch.utils._pytree.tree_map(lambda x: values.setdefault(id(x), x.dequantize().to(x.dtype)) if isinstance(x, cls) else x,
-                                             (args, kwargs))
+        values = {key: x.dequantize().to(x.dtype) for key, x in packed.items()}
+    plain = torch.utils._pytree.tree_map(lambda x: values.get(id(x), x), (args, kwargs))
     out = func(*plain[0], **plain[1])
-    if not (torch.is_grad_enabled() and any(x.requires_grad for x in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(x, cls))):
-        out = read_only(out, values.values())  # autograd refuses to write to views by itself
     schema = func._schema
+    if schema.is_mutable or not (torch.is_grad_enabled() and any(x.requires_grad for x in packed.values())):
+        out = read_only(out, values.values())
+        same = {id(v): packed[key] for key, v in values.items()}
+        out = torch.utils._pytree.tree_map(lambda x: same.get(id(x), x), out)
     given = {**dict(zip((a.name for a in schema.arguments), args)), **kwargs}
     for to in (given.get(a.name) for a in schema.arguments if schema.is_mutable and a.alias_info is not None and a.alias_info.is_write):
         for x in to if isinstance(to, (list, tuple)) else [to]:
             if isinstance(x, cls):
                 _check_shape(values[id(x)], x)
                 x.take(values[id(x)])
-                out = x if out is values[id(x)] else out
     return out
 
 
@@ -315,7 +329,7 @@ class PackedGradient(torch.Tensor):
         if func in READERS and isinstance(args[0], cls):
             return read(func, *args, **(kwargs or {}))
         with torch._C.DisableTorchFunctionSubclass():
-            return func(*args, **(kwargs or {}))
+            return views(cls, func(*args, **(kwargs or {})))
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
@@ -336,7 +350,10 @@ class PackedGradient(torch.Tensor):
         return self
 
     def _multiply_each(func, grads, factor):
-        for g, by in zip(grads, factor if isinstance(factor, (list, tuple)) else [factor] * len(grads)):
+        factors = factor if isinstance(factor, (list, tuple)) else [factor] * len(grads)
+        if len(factors) != len(grads):
+            raise RuntimeError(f"{len(grads)} tensors, of which some are packed, take as many factors, and not {len(factors)}")
+        for g, by in zip(grads, factors):
             g.mul_(by)
 
     def _zero_each(func, grads):

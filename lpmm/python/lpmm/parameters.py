@@ -7,7 +7,7 @@ import weakref
 import torch
 
 from . import _lpmm
-from .gradients import PARAMETER, READERS, Memory, PackedGradient, check_alone, check_type, on_values, read, where
+from .gradients import PARAMETER, READERS, Memory, PackedGradient, check_alone, check_type, on_values, read, views, where
 
 _PANEL = 1 << 22  # elements of a weight that exist at once
 _kept = threading.local()
@@ -137,18 +137,19 @@ class PackedParameter(torch.Tensor):
             new.memory.copies = args[0].memory.copies
             args[0].memory = new.take(args[1]).memory
             return None
-        if not torch.compiler.is_compiling() and func in READERS and isinstance(args[0], cls) and not (
-                torch.is_grad_enabled() and args[0].requires_grad):
+        if func in READERS and isinstance(args[0], cls) and not torch.compiler.is_compiling():
             return read(func, *args, **(kwargs or {}))
         with torch._C.DisableTorchFunctionSubclass():  # Tensor's own would make what comes out one of these
-            return func(*args, **(kwargs or {}))
+            out = func(*args, **(kwargs or {}))
+        return views(cls, out) if isinstance(out, (torch.Tensor, list, tuple)) and not torch.compiler.is_compiling() else out
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         name = func.overloadpacket.__name__
         if name == "detach":
-            return PackedParameter(args[0].memory, args[0].plan, args[0].shape, args[0].dtype)
+            with torch.inference_mode(False):  # where a view of another tensor must be none of its own
+                return PackedParameter(args[0].memory, args[0].plan, args[0].shape, args[0].dtype)
         if name == "_to_copy" and torch.device(kwargs.get("device") or args[0].device) != args[0].device:
             raise RuntimeError(_STAYS.format(args[0]))
         if name == "clone" or name == "_to_copy" and kwargs.get("dtype", args[0].dtype) == args[0].dtype:
