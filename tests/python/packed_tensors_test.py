@@ -274,7 +274,8 @@ def test_functions_of_torch_func_see_packed_weights():
     model, _ = prepared(3)
     floats, x = floats_of(model), torch.randn(5, 64)
     for function in (lambda m: torch.func.jvp(m[1], (x,), (x.cos(),))[1], lambda m: torch.vmap(m[1])(x), lambda m: torch.func.jacrev(m[1])(x[0]),
-                     lambda m: torch.func.hessian(lambda y: m[1](y).tanh().sum())(x[0])):
+                     lambda m: torch.func.hessian(lambda y: m[1](y).tanh().sum())(x[0]),
+                     lambda m: torch.func.linearize(lambda w: w.t() * 2, m[1].weight)[0]):
         assert torch.allclose(function(model), function(floats), atol=1e-5)
     assert model[1].weight.grad.is_empty
 

@@ -160,6 +160,8 @@ def read_only(out, values):
     if isinstance(out, numpy.ndarray):
         out.flags.writeable = False
         return out
+    if torch._C._len_torch_dispatch_stack():  # torch.func.linearize traces plain tensors
+        return out
     of = torch._C._is_alias_of
     return torch.utils._pytree.tree_map_only(
         torch.Tensor, lambda x: x.as_subclass(DecodedView) if any(of(x, v) for v in values if v is not x) else x, out)
@@ -169,7 +171,8 @@ def views(cls, out):
     """What a function gave for a packed tensor, of which views of the decoded values are kept from being written to."""
     if type(out) in (list, tuple):
         return type(out)(views(cls, x) for x in out)
-    return out.as_subclass(DecodedView) if type(out) is torch.Tensor and isinstance(out._base, cls) else out
+    is_view = type(out) is torch.Tensor and isinstance(out._base, cls) and not torch._C._len_torch_dispatch_stack()
+    return out.as_subclass(DecodedView) if is_view else out
 
 
 def read(func, packed, *args, **kwargs):
