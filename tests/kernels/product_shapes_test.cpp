@@ -1,6 +1,7 @@
 // Products of ever new shapes, as experts and texts that grow make them: each may have machine code of its
 // own, which must not pile up.
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <fstream>
 #include <vector>
@@ -11,8 +12,10 @@
 namespace lpmm::kernels {
 namespace {
 
-// Without pages of files: those of the library's own code come one by one as it runs for the first time.
+// Without pages of files, since those of the library's own code come one by one as it runs for the first
+// time, and without what is free: how much of that the heap keeps depends on what lay in it before.
 std::int64_t own_bytes() {
+  malloc_trim(0);
   std::int64_t pages = 0, resident = 0, of_files = 0;
   std::ifstream("/proc/self/statm") >> pages >> resident >> of_files;
   return 4096 * (resident - of_files);
