@@ -186,18 +186,26 @@ def _check_shape(values, packed):
         raise RuntimeError(f"a packed tensor of shape {tuple(packed.shape)} takes no values of shape {tuple(values.shape)}")
 
 
+def _one_by_one(args, kwargs):
+    """The arguments for each tensor of the lists among them; none where lists differ in length, which torch refuses."""
+    def is_list(x):
+        return isinstance(x, (list, tuple)) or torch.is_tensor(x) and x.dim() == 1  # of factors
+
+    def piece(i, x):
+        return x[i:i + 1] if is_list(x) else x
+    counts = {len(x) for x in (*args, *kwargs.values()) if is_list(x)}
+    count = counts.pop() if len(counts) == 1 else 0
+    return [([piece(i, x) for x in args], {k: piece(i, x) for k, x in kwargs.items()}) for i in range(count)]
+
+
 def on_values(cls, func, args, kwargs):
     """What an operator of torch's gives for the values of packed tensors, which take what it writes to them."""
     if func == torch.ops.aten.view.dtype:  # autograd detaches it, so that nothing could keep it from being written to
         raise RuntimeError("values of a packed tensor are not seen as another type; call view(dtype) of dequantize()")
-    if func.overloadpacket.__name__.startswith("_foreach_"):  # one at a time: all of them decoded may not fit
-        def is_list(x):
-            return isinstance(x, (list, tuple)) or torch.is_tensor(x) and x.dim() == 1
-        counts = {len(x) for x in (*args, *kwargs.values()) if is_list(x)}
-        if len(counts) == 1 and max(counts) > 1:  # torch refuses others
-            def piece(i, x):
-                return x[i:i + 1] if is_list(x) else x
-            outs = [on_values(cls, func, [piece(i, x) for x in args], {k: piece(i, x) for k, x in kwargs.items()}) for i in range(*counts)]
+    if func.overloadpacket.__name__.startswith("_foreach_"):
+        calls = _one_by_one(args, kwargs)  # all of them decoded may not fit
+        if len(calls) > 1:
+            outs = [on_values(cls, func, *call) for call in calls]
             return None if outs[0] is None else [out for (out,) in outs]
     packed = {id(x): x for x in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(x, cls)}
     with torch.inference_mode(False):  # where views of its own tensors would be none of the packed one
