@@ -125,6 +125,7 @@ class Memory:
         return self.codes.nbytes + self.steps.nbytes
 
 
+# What gives values as something else than a tensor.
 READERS = frozenset(getattr(torch.Tensor, name) for name in ("__array__", "__dlpack__", "numpy", "tolist"))
 _WRITERS = frozenset(["__setitem__", *(f"__i{name}__" for name in ("add", "and", "floordiv", "lshift", "mod", "mul", "or", "pow", "rshift",
                                                                   "sub", "truediv", "xor"))])
@@ -155,24 +156,25 @@ class DecodedView(torch.Tensor):
         return self.clone().__format__(text)
 
 
+def _as_view(x):
+    return x if torch._C._len_torch_dispatch_stack() else x.as_subclass(DecodedView)  # torch.func.linearize traces plain tensors
+
+
 def read_only(out, values):
     """What a function gave for decoded values, kept from being written to where it is these values."""
     if isinstance(out, numpy.ndarray):
         out.flags.writeable = False
         return out
-    if torch._C._len_torch_dispatch_stack():  # torch.func.linearize traces plain tensors
-        return out
     of = torch._C._is_alias_of
-    return torch.utils._pytree.tree_map_only(
-        torch.Tensor, lambda x: x.as_subclass(DecodedView) if any(of(x, v) for v in values if v is not x) else x, out)
+    return torch.utils._pytree.tree_map_only(torch.Tensor, lambda x: _as_view(x) if any(of(x, v) for v in values if v is not x) else x, out)
 
 
 def views(cls, out):
-    """What a function gave for a packed tensor, of which views of the decoded values are kept from being written to."""
+    """The same for views that autograd knows, as those of several steps: their values are gone by then. It knows no others, as
+    unsafe_chunk's."""
     if type(out) in (list, tuple):
         return type(out)(views(cls, x) for x in out)
-    is_view = type(out) is torch.Tensor and isinstance(out._base, cls) and not torch._C._len_torch_dispatch_stack()
-    return out.as_subclass(DecodedView) if is_view else out
+    return _as_view(out) if type(out) is torch.Tensor and isinstance(out._base, cls) else out
 
 
 def read(func, packed, *args, **kwargs):

@@ -141,7 +141,7 @@ class PackedParameter(torch.Tensor):
             return read(func, *args, **(kwargs or {}))
         with torch._C.DisableTorchFunctionSubclass():  # Tensor's own would make what comes out one of these
             out = func(*args, **(kwargs or {}))
-        return views(cls, out) if isinstance(out, (torch.Tensor, list, tuple)) and not torch.compiler.is_compiling() else out
+        return out if torch.compiler.is_compiling() else views(cls, out)
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
