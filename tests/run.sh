@@ -122,7 +122,7 @@ for stage in $stages; do
         limit=1180
         [ $# -gt 0 ] || limit=$((limit - SECONDS))
         findings=$(timeout $limit run-clang-tidy -quiet -j "$jobs" -p build-tidy \
-          -extra-arg=-Wno-unknown-warning-option -checks=-bugprone-suspicious-include \
+          -extra-arg=-Wno-unknown-warning-option -extra-arg=-Wno-unused-command-line-argument -checks=-bugprone-suspicious-include \
           -header-filter="$PWD/(kernels|lpmm|models|theory|experiments)/.*" "$PWD/.*\.(cpp|cxx)" 2>/dev/null)
         [ $? -ne 124 ] || echo "stopped before all files were checked"
         findings=$(sed 's/\x1b\[[0-9;]*m//g' <<<"$findings" | grep -E '(error|warning): ' | sort -u)

@@ -149,7 +149,7 @@ fs::path folder_called(const std::vector<fs::path>& folders, const std::string& 
 template <class Names>
 fs::path part_called(const std::vector<fs::path>& folders, const Names& names) {
   for (const char* name : names) {
-    const fs::path folder = folder_called(folders, name);
+    fs::path folder = folder_called(folders, name);
     if (!folder.empty() && !folders_in(folder).empty()) return folder;
   }
   return {};

@@ -26,8 +26,8 @@ constexpr int kByteLanes = 4 * static_cast<int>(kLanes);
 // For each byte of a group, the lowest bit of its place in a plane of one or two bits per code.
 template <int kWidth>
 struct PlaneBits {
-  alignas(64) std::uint8_t bits[kGroup];
-  constexpr PlaneBits() : bits() {
+  alignas(64) std::uint8_t bits[kGroup] = {};
+  constexpr PlaneBits() {
     for (int i = 0; i < kGroup; ++i) bits[i] = static_cast<std::uint8_t>(1U << (i / (16 * kWidth) * kWidth));
   }
 };

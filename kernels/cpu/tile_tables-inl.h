@@ -30,9 +30,9 @@ using Lookup32 = Gather;
 // position is on the lower of two lines. Twice over, for 16 lanes.
 struct SoftsignCells {
   static constexpr float kPerUnit = 7.99F;  // 1 lies in the last cell, whatever rounding does
-  alignas(64) float slope[16], start[16], next_slope[16], next_start[16];
+  alignas(64) float slope[16] = {}, start[16] = {}, next_slope[16] = {}, next_start[16] = {};
 
-  constexpr explicit SoftsignCells(int limit) : slope(), start(), next_slope(), next_start() {
+  constexpr explicit SoftsignCells(int limit) {
     for (int i = 0; i < 16; ++i) {
       const float begin = static_cast<float>(i % 8) / kPerUnit;
       int k = 0;

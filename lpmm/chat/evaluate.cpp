@@ -336,7 +336,7 @@ Value Renderer::slice(const Value& object, const Node& node) {
   return charged(std::move(some), object.list()->kind);
 }
 
-Value Renderer::filter(const std::string& name, const Value& operand, Given given) {
+Value Renderer::filter(const std::string& name, const Value& operand, const Given& given) {
   if (!is_filter(name)) throw Problem(fmt::format("the filter {} is not supported here", lpmm::shown(name)));
   spend(1);
   return filter_value(*this, name, operand, given);

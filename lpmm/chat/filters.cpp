@@ -133,10 +133,11 @@ Value map(Renderer& renderer, const std::string& name, const Value& value, const
     // An empty or undefined value gives an empty list.
   } else if (given.values.empty()) {
     const Bound bound(name, given, {"attribute", "default"});
-    const Value path = bound.needed(0);
+    const Value& path = bound.needed(0);
     for (const Value& one : renderer.items(value)) {
       Value part = part_of(renderer, one, path);
-      out.push_back(part.is_undefined() && bound.at(1) != nullptr ? *bound.at(1) : std::move(part));
+      if (part.is_undefined() && bound.at(1) != nullptr) part = *bound.at(1);
+      out.push_back(std::move(part));
     }
   } else {
     const Given rest{{given.values.begin() + 1, given.values.end()}, given.named};
@@ -268,7 +269,7 @@ std::optional<double> parsed_float(std::string_view text) {
 Value whole_number(Renderer&, const std::string& name, const Value& value, const Given& given) {
   const Bound bound(name, given, {"default", "base"});
   if (bound.integer(1, 10) != 10) throw Problem("int with another base than 10 is not supported here");
-  const Value otherwise = bound.at(0) == nullptr ? Value(std::int64_t{0}) : *bound.at(0);
+  Value otherwise = bound.at(0) == nullptr ? Value(std::int64_t{0}) : *bound.at(0);
   constexpr double kMost = 9.2e18;
   if (value.is_integer() || value.is_bool()) return value.integer("");
   std::optional<double> number = value.is_float() ? std::optional<double>(value.number()) : std::nullopt;

@@ -257,9 +257,9 @@ Value Renderer::filtered(const Node& node, Value operand) {
   if (const Node* inner = node.parts[0].get()) {
     operand = inner->kind == Node::kFilter ? filtered(*inner, std::move(operand)) : evaluate(*inner);
   }
-  Given given = evaluate(node.arguments);
+  const Given given = evaluate(node.arguments);
   line_ = node.line;
-  return filter(node.text, operand, std::move(given));
+  return filter(node.text, operand, given);
 }
 
 void Renderer::assign(const Node& target, const Value& value) {

@@ -62,7 +62,7 @@ class Renderer {
   Value attribute(const Value& object, const std::string& name);
   Value item(const Value& object, const Value& place);
   Value call(const Value& function, Given given);
-  Value filter(const std::string& name, const Value& operand, Given given);
+  Value filter(const std::string& name, const Value& operand, const Given& given);
   bool test(const std::string& name, const Value& operand, const Given& given);
   Value add(const Value& left, const Value& right);
   Value formatted(const std::string& pattern, const Value& values);  // Python's %

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <compare>
 #include <nlohmann/json.hpp>
 
 #include "lpmm/chat/scope.h"
@@ -23,7 +24,7 @@ std::size_t deepest_of(const std::vector<Value>& items) {
 }
 
 int sign_of(std::strong_ordering order) {
-  return order < 0 ? -1 : order > 0 ? 1 : 0;
+  return std::is_lt(order) ? -1 : std::is_gt(order) ? 1 : 0;
 }
 
 }  // namespace

@@ -41,6 +41,7 @@ class Value {
   using Text = std::shared_ptr<const std::string>;
 
   Value() = default;  // None
+  // NOLINTBEGIN(google-explicit-constructor): what C++ has is what a template has
   Value(bool value) : held_(value) {}
   Value(std::int64_t value) : held_(value) {}
   Value(double value) : held_(value) {}
@@ -51,6 +52,7 @@ class Value {
   requires std::is_same_v<Held, List> || std::is_same_v<Held, Dict> || std::is_same_v<Held, Namespace> ||
       std::is_same_v<Held, Loop> || std::is_same_v<Held, Callable>
       Value(std::shared_ptr<Held> held) : held_(std::move(held)) {}
+  // NOLINTEND(google-explicit-constructor)
 
   bool is_undefined() const { return std::holds_alternative<Undefined>(held_); }
   bool is_none() const { return std::holds_alternative<None>(held_); }

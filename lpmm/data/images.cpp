@@ -197,7 +197,7 @@ void PixelSums::write(float* mean, float* deviation) const {
 
 std::string data_folder() {
   if (const char* given = std::getenv("LPMM_DATA"); given != nullptr && *given != '\0') {
-    const std::string folder = given;
+    std::string folder = given;
     if (folder.find_first_of("\r\n") != std::string::npos)
       throw UsageError("LPMM_DATA has a line break in it");
     if (folder.starts_with("~")) {

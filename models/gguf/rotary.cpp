@@ -77,12 +77,12 @@ std::vector<float> llama3_factors(const Json& config) {
 Json llama3_scaling(const GgufFile& file, const GgufTensor& tensor, Json config) {
   const std::vector<float> factors = read_factors(file, tensor);
   constexpr double kLow = 1, kHigh = 4;
-  const Json scaling = {{"rope_type", "llama3"},
-                        {"factor", *std::ranges::max_element(factors)},
-                        {"low_freq_factor", kLow},
-                        {"high_freq_factor", kHigh},
-                        {kOriginalContext, static_cast<std::int64_t>(std::clamp(
-                                               positions_before(config, factors, kLow, kHigh), 1.0, 1e9))}};
+  Json scaling = {{"rope_type", "llama3"},
+                  {"factor", *std::ranges::max_element(factors)},
+                  {"low_freq_factor", kLow},
+                  {"high_freq_factor", kHigh},
+                  {kOriginalContext, static_cast<std::int64_t>(std::clamp(
+                                         positions_before(config, factors, kLow, kHigh), 1.0, 1e9))}};
   config["rope_scaling"] = scaling;
   const std::vector<float> these = llama3_factors(config);
   bool is_known = these.size() == factors.size();
@@ -181,7 +181,9 @@ void add_gguf_scaling(const Json& config, const GgufModel& model, Json& keys) {
   const auto type = scaling.value("rope_type", scaling.value("type", std::string("default")));
   // Llama 3's is a tensor, and dynamic scaling begins behind the positions that the model has.
   if (type == "default" || type == "dynamic" || type == "llama3") return;
-  const auto put = [&](const char* key, Json value) { keys[fmt::format("{}.{}", model.name, key)] = value; };
+  const auto put = [&](const char* key, const Json& value) {
+    keys[fmt::format("{}.{}", model.name, key)] = value;
+  };
   if (has_lists(scaling))
     return put(kRopeMagnitude, scaling.value("attention_factor", longrope_magnitude(config)));
   const auto factor = scaling.value("factor", 1.0);

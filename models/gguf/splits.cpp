@@ -63,10 +63,10 @@ const GgufSplit* split_of(const Json& tokenizer) {
 }
 
 Json pre_tokenizer_json(const GgufSplit& split) {
-  const Json bytes = {{"type", "ByteLevel"},
-                      {"add_prefix_space", false},
-                      {"trim_offsets", true},
-                      {"use_regex", split.regex.empty()}};
+  Json bytes = {{"type", "ByteLevel"},
+                {"add_prefix_space", false},
+                {"trim_offsets", true},
+                {"use_regex", split.regex.empty()}};
   Json first;
   if (split.digits) first = {{"type", "Digits"}, {"individual_digits", true}};
   if (!split.regex.empty()) {

@@ -126,7 +126,7 @@ void copy_kept(const fs::path& from, const fs::path& to) {
 
 // The name by which a file of a tokenizer is found beside a model.
 std::string standard_name(const fs::path& file) {
-  const std::string name = file.filename().string();
+  std::string name = file.filename().string();
   if (name == kHuggingFaceTokens || name == kFairseqFile) return name;
   return std::string(name.ends_with(".json")  ? kTokenizerJson
                      : name.ends_with(".txt") ? kVocabTxt

@@ -81,7 +81,7 @@ std::vector<std::string> export_tokenizer(const StoredWeights& weights, const Pu
   if (are_kept && tokenizer != run.end()) make_tokenizer(*tokenizer, facts.files);  // compares them
   std::vector<std::string> written =
       write_back(facts, publisher_of(published.by), Beside::kTokenizer, output);
-  if (tokenizer != run.end()) written.push_back(kOwnTokenizer);
+  if (tokenizer != run.end()) written.emplace_back(kOwnTokenizer);
   if (are_kept || tokenizer == run.end()) return written;
   write_tokenizer_files(*tokenizer, published.tokenizer, files, output, written);
   return written;

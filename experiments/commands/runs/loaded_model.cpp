@@ -14,7 +14,7 @@
 
 namespace lpmm {
 std::string config_beside(const std::string& checkpoint) {
-  const std::string path = config_of_run(checkpoint);
+  std::string path = config_of_run(checkpoint);
   if (path.empty()) {
     throw UsageError(
         fmt::format("{}: has no config.toml of its run, which lies beside the folder checkpoints: name it "

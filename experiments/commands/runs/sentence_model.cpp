@@ -154,7 +154,8 @@ std::vector<float> SentenceModel::outputs(std::vector<SentenceExample> examples,
   std::vector<float> out;
   for_each_batch(set, order, [&](std::span<const float> told, std::span<const std::size_t> which, auto) {
     const std::size_t whole = told.size() / which.size(),
-                      width = vector_.width > 0 ? std::min<std::size_t>(vector_.width, whole) : whole;
+                      width = vector_.width > 0 ? std::min(static_cast<std::size_t>(vector_.width), whole)
+                                                : whole;
     out.resize(order.size() * width);
     std::vector<float> one;
     for (std::size_t i = 0; i < which.size(); ++i) {

@@ -211,7 +211,7 @@ struct Waiting {
   template <class Next = NothingAhead>
   HWY_NOINLINE void store(const RoleView& view, std::int64_t at, int elements, const Next& next = {}) const {
     if constexpr (!Of::kIsPacked) {
-      std::memcpy(view.codes + 4 * at, room.values, static_cast<std::size_t>(4 * elements));
+      std::memcpy(view.codes + 4 * at, room.values, 4 * static_cast<std::size_t>(elements));
     } else {
       std::uint8_t* codes = view.codes + at / kGroup * (16 * Of::kBits);
       std::copy_n(steps, elements / Of::kBlock, view.steps + at / Of::kBlock);

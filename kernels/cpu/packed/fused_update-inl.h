@@ -348,7 +348,7 @@ class UpdateLoop {
     if constexpr (O::kIsPacked) {
       std::fill_n(view.steps + at / O::kBlock, elements / O::kBlock, std::uint16_t{0});
     } else {
-      std::memset(view.codes + 4 * at, 0, static_cast<std::size_t>(4 * elements));
+      std::memset(view.codes + 4 * at, 0, 4 * static_cast<std::size_t>(elements));
     }
   }
 };

@@ -293,8 +293,9 @@ class FusedTiles {
       if (role.codes == nullptr || role.codec == Codec()) continue;
       float* values = s.values[r].data();
       decode_tile(tile_of(role, at, n), values);
-      // The address that the first of all its elements would have.
+      // The address that the first of all its elements would have: a number, as there is nothing to point to.
       const auto first = reinterpret_cast<std::uintptr_t>(values) - 4 * static_cast<std::uintptr_t>(at);
+      // NOLINTNEXTLINE(performance-no-int-to-ptr)
       role = {Codec(), reinterpret_cast<std::uint8_t*>(first), nullptr, role.elements};
     }
     const std::int64_t done = loop_(rule_, args, at, n, statistics);

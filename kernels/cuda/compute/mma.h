@@ -88,6 +88,11 @@ struct SharedCells {
   SharedCells operator+(int count) const { return {cells + count}; }
 };
 
+// Lanes meet by whole numbers.
+template <class T>
+const T* of_lane(std::uint64_t address) {
+  return reinterpret_cast<const T*>(address);  // NOLINT(performance-no-int-to-ptr)
+}
 template <class At>
 Quad load_any_matrices(SharedCells row, const At& at) {
   const OfLanes& rows = Block::meet(reinterpret_cast<std::uintptr_t>(row.cells));
@@ -101,14 +106,12 @@ Quad load_any_matrices(SharedCells row, const At& at) {
   return q;
 }
 inline Quad load_matrices(SharedCells row) {
-  return load_any_matrices(row, [](const std::uint64_t* rows, unsigned r, unsigned c) {
-    return reinterpret_cast<const Bf16*>(rows[r])[c];
-  });
+  return load_any_matrices(
+      row, [](const std::uint64_t* rows, unsigned r, unsigned c) { return of_lane<Bf16>(rows[r])[c]; });
 }
 inline Quad load_transposed(SharedCells row) {
-  return load_any_matrices(row, [](const std::uint64_t* rows, unsigned r, unsigned c) {
-    return reinterpret_cast<const Bf16*>(rows[c])[r];
-  });
+  return load_any_matrices(
+      row, [](const std::uint64_t* rows, unsigned r, unsigned c) { return of_lane<Bf16>(rows[c])[r]; });
 }
 
 inline float half_of(std::uint32_t pair, int high) {
@@ -121,7 +124,7 @@ void multiply_add(Sums* sums, const Quad& left, const Quad (&right)[kQuads]) {
   };
   const Factors mine{&left, right};
   const OfLanes& all = Block::meet(reinterpret_cast<std::uintptr_t>(&mine));
-  const auto of = [&](unsigned lane) { return reinterpret_cast<const Factors*>(all[lane]); };
+  const auto of = [&](unsigned lane) { return of_lane<Factors>(all[lane]); };
   const unsigned group = threadIdx.x % kWarp / 4, place = threadIdx.x % 4;
   float rows[2][16];
   for (unsigned k = 0; k < 16; ++k) {

@@ -45,7 +45,7 @@ Document plain(const MarkedText& text, const Tokenizer& tokenizer) {
 std::vector<std::string> named_columns(const std::string& columns, std::size_t least, std::size_t most,
                                        std::string_view usage) {
   if (columns.empty()) return {};
-  const std::vector<std::string> names = split_columns(columns);
+  std::vector<std::string> names = split_columns(columns);
   const bool is_so_many = names.size() >= least && names.size() <= most;
   if (is_so_many && std::ranges::find(names, "") == names.end()) return names;
   throw UsageError(fmt::format("data.columns = \"{}\"; {}", columns, usage));

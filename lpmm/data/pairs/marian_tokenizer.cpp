@@ -311,7 +311,7 @@ Languages marian_languages(const std::string& folder) {
   const SortedJson settings = read_marian_config(folder);
   const Part config(settings, path_in(folder, kMarianConfig), "");
   const auto language = [&](const char* key) {  // which files are named by
-    const std::string name = config.text(key, "");
+    std::string name = config.text(key, "");
     if (name.find('/') == std::string::npos) return name;
     throw RunError(fmt::format("{}: {} is \"{}\", no name of a language", path_in(folder, kMarianConfig), key,
                                printable(name)));

@@ -40,7 +40,7 @@ std::int32_t best_of(std::span<const float> logits) {
 
 }  // namespace
 
-SentenceData::SentenceData(const SentenceSet& set, std::shared_ptr<const Tokenizer> tokenizer,
+SentenceData::SentenceData(const SentenceSet& set, const std::shared_ptr<const Tokenizer>& tokenizer,
                            std::vector<int> lengths, bool apart)
     : name_(set.name),
       lengths_(std::move(lengths)),

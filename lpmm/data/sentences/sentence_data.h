@@ -20,8 +20,8 @@ class SentenceData : public DataSource {
   // `apart`: the sentences of a pair are two examples one after the other, for models that embed; there are
   // no answers then. Throws RunError for sentences without a token, UsageError for a tokenizer that puts
   // no sentences together: it is to be one of tokenizer.json or vocab.txt.
-  SentenceData(const SentenceSet& set, std::shared_ptr<const Tokenizer> tokenizer, std::vector<int> lengths,
-               bool apart = false);
+  SentenceData(const SentenceSet& set, const std::shared_ptr<const Tokenizer>& tokenizer,
+               std::vector<int> lengths, bool apart = false);
 
   const std::string& name() const override { return name_; }
   const char* unit() const override {

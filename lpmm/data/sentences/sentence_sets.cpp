@@ -126,7 +126,7 @@ std::int64_t SentenceSet::bytes() const {
     for (const SentenceExample& e : *examples) {
       all +=
           sizeof(e) + e.first.capacity() + e.second.capacity() + sizeof(std::int32_t) * e.labels.capacity();
-      for (const std::string& word : e.words) all += sizeof(word) + word.capacity();
+      for (const std::string& word : e.words) all += sizeof(std::string) + word.capacity();
     }
   }
   return static_cast<std::int64_t>(all);

@@ -116,7 +116,7 @@ std::string model_files_of(const std::string& checkpoint) {
 
 std::string saved_tokenizer_files(const std::string& checkpoint, const RunConfig& config) {
   const TextOptions& text = config.data.text;
-  const std::string kept = model_files_of(checkpoint), own = kept + kTokenizerFolder;
+  std::string kept = model_files_of(checkpoint), own = kept + kTokenizerFolder;
   const auto is_of_run = [&] {
     const std::string &named = named_files(text), run = config_of_run(checkpoint);
     return named.empty() || run.empty() ||

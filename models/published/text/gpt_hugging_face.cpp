@@ -65,7 +65,7 @@ void read_config(const PublishedConfig& config, ModelConfig& model) {
   model.set("heads", heads);
   std::vector<Json> known;
   for (const ActivationName& name : kActivations) {
-    known.push_back(name.theirs);
+    known.emplace_back(name.theirs);
     if (config.text(kActivation) == name.theirs && !name.ours.empty()) model.set(name.ours, true);
   }
   config.expect(kActivation, known);
