@@ -2,20 +2,22 @@
 """Measures the Python package beside other optimizers: the step, and the memory of a training step of GPT-2.
 
 usage: PYTHONPATH=build/python python3 experiments/bench/python.py step [--threads 2] [--rounds 5] [--bf16] [--device cuda]
-       PYTHONPATH=build/python python3 experiments/bench/python.py memory [--rounds 1] [--device cuda]
+       PYTHONPATH=build/python python3 experiments/bench/python.py memory [--rounds 1] [--device cuda] [--python COMMAND]
        PYTHONPATH=build/python LPMM_DATA=FOLDER python3 experiments/bench/python.py losses
 `step` updates tensors of GPT-2 124M's shapes, whose gradients are there, by each optimizer in turn, in one process; its
 table has medians, and quotients within a round. bitsandbytes takes part where it is installed. `memory` (it needs transformers)
 trains GPT-2 124M for four steps, batch 1 x 256, in a process for each level and round, and prints the largest peak of resident
 memory above what imports take, and the median time of a forward, backward and step, the least of three; once more with tensors
 of a megabyte outside of the heap, whose gaps glibc before 2.38 does not fill again (its memalign, which torch calls, wants more
-than a freed block has); on a GPU the peak is that of torch's allocator. `losses` trains a two-layer GPT-2 on the bytes of
+than a freed block has); on a GPU the peak is that of torch's allocator. --python runs these processes by another interpreter, or
+under another C library: "FOLDER/ld-linux-x86-64.so.2 --library-path FOLDER python3". `losses` trains a two-layer GPT-2 on the bytes of
 tinyshakespeare for 200 steps, clipped to norm 1, at each level, with the batches and the start that torch gets; then it adds
 the gradients of 16 microbatches and compares their norm.
 """
 import argparse
 import json
 import os
+import shlex
 import statistics
 import subprocess
 import sys
@@ -116,19 +118,20 @@ def train_gpt2(level, preset, device):
         optimizer.zero_grad()
         losses.append(f"{loss.item():.3f}")  # waits for a GPU
         times.append(time.perf_counter() - begin)
-    json.dump({"peak": peak(device), "imports": imports, "step": min(times[1:]), "losses": " ".join(losses)}, sys.stdout)
+    json.dump({"peak": peak(device), "imports": imports, "step": min(times[1:]), "losses": " ".join(losses),
+               "libc": os.confstr("CS_GNU_LIBC_VERSION")}, sys.stdout)
 
 
 def measure_memory(options):
     levels = ((0, ""), (1, "lpmm-min"), (2, "lpmm-min"), (3, "lpmm-min"), (3, "lpmm-nano"))
     for heap in ({}, {"MALLOC_MMAP_THRESHOLD_": str(1 << 20)})[:1 if options.device == "cuda" else 2]:
-        print(f"\n{' '.join(map('='.join, heap.items())) or 'as the C library has it'}, {options.rounds} rounds:\n")
         runs = {of: [] for of in levels}
         for _ in range(options.rounds):
             for level, preset in levels:
-                done = subprocess.run([sys.executable, "-W", "ignore", __file__, "one", str(level), preset, options.device], check=True,
+                done = subprocess.run([*shlex.split(options.python), "-W", "ignore", __file__, "one", str(level), preset, options.device], check=True,
                                       stdout=subprocess.PIPE, env=os.environ | heap)
                 runs[level, preset].append(json.loads(done.stdout))
+        print(f"\n{runs[levels[0]][0]['libc']}, {' '.join(map('='.join, heap.items())) or 'no variable set'}, {options.rounds} rounds:\n")
         print("| | peak, MB | less imports | of torch's | step, s | of torch's | losses |\n|---|---:|---:|---:|---:|---:|---|")
         torchs = runs[levels[0]]
         for (level, preset), own in runs.items():
@@ -189,6 +192,7 @@ def main():
     parser.add_argument("--rounds", type=int, help="of step (5) and memory (1)")
     parser.add_argument("--bf16", action="store_true")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="of step and memory")
+    parser.add_argument("--python", default=sys.executable, metavar="COMMAND", help="that runs the processes of memory")
     options = parser.parse_args()
     options.rounds = options.rounds or (5 if options.what == "step" else 1)
     return {"step": lambda: measure_step(options), "memory": lambda: measure_memory(options), "losses": measure_losses}[options.what]()
