@@ -125,8 +125,17 @@ class Memory:
         return self.codes.nbytes + self.steps.nbytes
 
 
+def _refused(text):
+    def refuse(self, *_, **__):
+        raise RuntimeError(text)
+    return refuse
+
+
+_hand_out = _refused("a packed tensor has no memory in floats that others could write to; hand out its dequantize(), or the clone() of a view")
+
+
 # What gives values as something else than a tensor.
-READERS = frozenset(getattr(torch.Tensor, name) for name in ("__array__", "__dlpack__", "numpy", "tolist"))
+READERS = frozenset(getattr(torch.Tensor, name) for name in ("__array__", "numpy", "tolist"))
 _WRITERS = frozenset(["__setitem__", *(f"__i{name}__" for name in ("add", "and", "floordiv", "lshift", "mod", "mul", "or", "pow", "rshift",
                                                                   "sub", "truediv", "xor"))])
 
@@ -139,12 +148,14 @@ class DecodedView(torch.Tensor):
         kwargs, name = kwargs or {}, func.__name__.split(".")[0]  # "zero_.default" is an overload of an operator
         writes = (name in _WRITERS or name[-1] == "_" and name[:2] != "__" and name != "requires_grad_" or func == torch.Tensor.data.__set__
                   or kwargs.get("inplace"))
-        into = (args[:1] or kwargs) if writes else kwargs.get("out")
+        into = args if kwargs.get("max_norm") is not None else (args[:1] or kwargs) if writes else kwargs.get("out")
         if any(isinstance(x, cls) for x in torch.utils._pytree.tree_leaves(into)):
             raise RuntimeError(f"{name} would change decoded values of a packed tensor, and not the tensor; clone() them first")
         with torch._C.DisableTorchFunctionSubclass():
             out = func(*args, **kwargs)
         return read_only(out, [x for x in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(x, cls)])
+
+    __dlpack__ = _hand_out
 
     def __deepcopy__(self, memo):
         return memo.setdefault(id(self), self.clone())
@@ -226,12 +237,6 @@ def on_values(cls, func, args, kwargs):
                 _check_shape(values[id(x)], x)
                 x.take(values[id(x)])
     return out
-
-
-def _refused(text):
-    def refuse(self, *_):
-        raise RuntimeError(text)
-    return refuse
 
 
 class PackedGradient(torch.Tensor):
@@ -331,6 +336,7 @@ class PackedGradient(torch.Tensor):
             _check_shape(values, self)
             self.take(values)
 
+    __dlpack__ = _hand_out
     __setitem__ = fill_diagonal_ = _refused("a gradient that is a packed sum is not changed in parts: change a clone() of it, and assign that to "
                                             "p.grad")
     share_memory_ = _refused("a packed gradient is not shared between processes; call share_memory() before fold_gradients()")
