@@ -6,7 +6,7 @@
 #   alone    each file compiles by itself; the newest first, for 30 seconds unless the stage is named
 #   arm      packed memory for ARM, under an emulator, where the compiler for it is installed
 #   asan     address and undefined behaviour      tsan     data races, on the tests that use threads
-#   tidy     clang-tidy; the newest files first, for a minute or as long as 20 minutes last, unless the stage is named
+#   tidy     clang-tidy; the newest files first, for 30 seconds or as long as 20 minutes last, unless the stage is named
 # LPMM_DATA may name a folder with cifar-10-batches-bin; tests on real data skip without it.
 set -u -o pipefail
 cd "$(dirname "$0")/.."
@@ -114,7 +114,7 @@ for stage in $stages; do
         echo "no run-clang-tidy: not checked"
       elif [ $# -eq 0 ]; then
         limit=$((1180 - SECONDS))
-        python3 tests/alone.py --compilers clang-tidy --seconds $((limit > 60 ? limit : 60)) || fail "clang-tidy; each line names its check"
+        python3 tests/alone.py --compilers clang-tidy --seconds $((limit > 30 ? limit : 30)) || fail "clang-tidy; each line names its check"
       # clang cannot read the headers that gcc precompiled; five files as one take a third of the time.
       elif ! cmake --preset release -B build-tidy -G Ninja -DLPMM_PRECOMPILE=OFF -DLPMM_TESTS=OFF \
         -DCMAKE_UNITY_BUILD=ON >/dev/null; then
