@@ -57,28 +57,26 @@ void encode(Pool& pool, const EncodeArgs& args) {
 }
 
 void decode(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count, float* dst) {
-  for_each_tile(pool, Cut(count, piece_of_blocks(src.codec)), first, count,
-                [&](std::size_t, std::int64_t at, std::int64_t n) {
-                  const TileView t = tile_of(src, at, n);
-                  float* to = dst + (at - first);
-                  if (t.count == t.padded) return decode_tile(t, to);
-                  float* values = scratch().values[Role::kParameter].data();
-                  decode_tile(t, values);
-                  std::memcpy(to, values, static_cast<std::size_t>(4 * n));
-                });
+  for_each_tile(pool, Cut(count, kTile), first, count, [&](std::size_t, std::int64_t at, std::int64_t n) {
+    const TileView t = tile_of(src, at, n);
+    float* to = dst + (at - first);
+    if (t.count == t.padded) return decode_tile(t, to);
+    float* values = scratch().values[Role::kParameter].data();
+    decode_tile(t, values);
+    std::memcpy(to, values, static_cast<std::size_t>(4 * n));
+  });
 }
 
 void decode_bf16(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count,
                  std::uint16_t* dst) {
-  for_each_tile(pool, Cut(count, piece_of_blocks(src.codec)), first, count,
-                [&](std::size_t, std::int64_t at, std::int64_t n) {
-                  const TileView t = tile_of(src, at, n);
-                  std::uint16_t* to = dst + (at - first);
-                  if (t.count == t.padded) return decode_tile(t, to);
-                  float* values = scratch().values[Role::kParameter].data();
-                  decode_tile(t, values);
-                  tile_kernels().to_bf16(values, nullptr, n, to);
-                });
+  for_each_tile(pool, Cut(count, kTile), first, count, [&](std::size_t, std::int64_t at, std::int64_t n) {
+    const TileView t = tile_of(src, at, n);
+    std::uint16_t* to = dst + (at - first);
+    if (t.count == t.padded) return decode_tile(t, to);
+    float* values = scratch().values[Role::kParameter].data();
+    decode_tile(t, values);
+    tile_kernels().to_bf16(values, nullptr, n, to);
+  });
 }
 
 void decode_rows(Pool& pool, const DecodeRowsArgs& args) {
@@ -199,7 +197,8 @@ void square_sum(Pool& pool, const RoleView& src, std::int64_t first, std::int64_
 }
 
 void clear(Pool& pool, const RoleView& accumulator) {
-  const Cut cut(accumulator.elements, piece_of_blocks(accumulator.codec));
+  // There is little to do for each element.
+  const Cut cut(accumulator.elements, 64 * piece_of_blocks(accumulator.codec));
   for_each_tile(pool, cut, 0, accumulator.elements, [&](std::size_t, std::int64_t at, std::int64_t n) {
     empty_tile(tile_of(accumulator, at, n));
   });

@@ -10,9 +10,9 @@ namespace {
 
 // The steps as the loops may read them: with blocks of half a group, padding may reach into a block that the
 // tensor does not have.
-const std::uint16_t* padded_steps(const TileView& t, Steps& room) {
-  if (t.blocks * t.codec.block >= t.padded) return t.steps;
-  std::copy_n(t.steps, t.blocks, room.begin());
+const std::uint16_t* padded_steps(const TileView& t, const std::uint16_t* steps, Steps& room) {
+  if (t.blocks * t.codec.block >= t.padded) return steps;
+  std::copy_n(steps, t.blocks, room.begin());
   room[static_cast<std::size_t>(t.blocks)] = 0;
   return room.data();
 }
@@ -99,7 +99,7 @@ void encode_values(const TileView& t, const float* values, const Largest& larges
     }
   }
   Steps room;
-  kernels.encode(t.codec, t.table, values, padded_steps(t, room), s.lines.data(), t.padded, t.codes);
+  kernels.encode(t.codec, t.table, values, padded_steps(t, t.steps, room), s.lines.data(), t.padded, t.codes);
 }
 
 }  // namespace
@@ -162,7 +162,7 @@ void decode_tile(const TileView& t, float* values) {
     for (std::int64_t i = 0; i < t.padded; ++i) values[i] = steps[i] > 0.0F ? values[i] * steps[i] : 0.0F;
   } else if (is_packed(t.codec.format)) {
     Steps room;
-    tile_kernels().decode(t.codec, t.table, t.codes, padded_steps(t, room), t.padded, values);
+    tile_kernels().decode(t.codec, t.table, t.codes, padded_steps(t, t.steps, room), t.padded, values);
   } else if (t.codec.format.map == Map::kFp32) {
     std::memcpy(values, t.codes, static_cast<std::size_t>(4 * t.count));
   } else if (t.codec.format.map == Map::kUlp) {
@@ -184,9 +184,9 @@ void decode_tiles(std::span<const RoleView> views, std::int64_t first, std::int6
   if (versions_at_once(t.codec) > 1) {
     Steps rooms[kVersionsAtOnce];
     PackedVersion versions[kVersionsAtOnce];
+    const std::ptrdiff_t codes = t.codes - views.front().codes, steps = t.steps - views.front().steps;
     for (std::size_t k = 0; k < views.size(); ++k) {
-      const TileView version = tile_of(views[k], first, count);
-      versions[k] = {version.codes, padded_steps(version, rooms[k])};
+      versions[k] = {views[k].codes + codes, padded_steps(t, views[k].steps + steps, rooms[k])};
     }
     kernels.decode_versions(t.codec, t.table, {versions, views.size()}, t.padded, adds, sum);
     return zero_padding(sum, t);
