@@ -54,7 +54,7 @@ def test_reading_a_gradient_leaves_it_as_it_is(level):
     lambda g: g.T.zero_(), lambda g: torch.transpose(g, 0, 1).zero_(), lambda g: g.fill_diagonal_(1), lambda g: g.as_strided((3,), (1,)).zero_(),
     lambda g: g.unsafe_chunk(2)[0].zero_(), lambda g: g[3].data.zero_(), lambda g: g[3].detach().zero_(), lambda g: torch.nn.init.constant_(g[3], 1),
     lambda g: g[0, 2:4].zero_(), lambda g: torch.ops.aten.zero_.default(g[3]),
-    lambda g: torch.from_dlpack(g), lambda g: torch.from_dlpack(g.t()), lambda g: F.embedding(IDS, g[:], max_norm=0.1),
+    lambda g: torch.from_dlpack(g), lambda g: torch.from_dlpack(g.t()), lambda g: torch.Tensor.__dlpack__(g), lambda g: F.embedding(IDS, g[:], max_norm=0.1),
     lambda g: F.relu(g[3], inplace=True), lambda g: torch.sort(torch.ones(64), out=(g[3], torch.zeros(0, dtype=torch.long)))])
 def test_what_would_write_to_a_copy_of_a_gradient_is_refused(level, write):
     model, _ = prepared(level)
@@ -356,6 +356,8 @@ def test_views_of_packed_weights_are_read_as_tensors_are():
 def test_arrays_of_packed_tensors_are_read_only():
     model, _ = prepared(3)
     loss_of(model).backward()
+    for x in (model[1].weight.detach()[:], model[1].weight.grad, model[1].weight.grad.t()):
+        assert (lpmm.quantize(x, "int8")[0] == lpmm.quantize(x.clone(), "int8")[0]).all()
     for x in (model[1].weight.detach(), model[1].weight.data.cpu(), model[1].weight.grad):
         for array in (x.numpy(), numpy.asarray(x), x.view(96, 64).numpy(), numpy.asarray(x[:])):
             assert (array == x.dequantize().numpy()).all()

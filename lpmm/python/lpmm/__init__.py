@@ -44,7 +44,7 @@ def set_threads(threads):
 
 def _array(x, dtype, what):
     """An array on the CPU, where it lies: numpy's, or another library's by DLPack."""
-    if not isinstance(x, numpy.ndarray) and hasattr(x, "__dlpack__"):
+    if not hasattr(x, "__array__") and hasattr(x, "__dlpack__"):
         x = numpy.from_dlpack(x)
     x = numpy.asarray(x)
     if x.dtype != dtype:

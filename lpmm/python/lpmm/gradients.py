@@ -132,6 +132,7 @@ def _refused(text):
 
 
 _hand_out = _refused("a packed tensor has no memory in floats that others could write to; hand out its dequantize(), or the clone() of a view")
+_DLPACK = torch.Tensor.__dlpack__
 
 
 # What gives values as something else than a tensor.
@@ -148,14 +149,14 @@ class DecodedView(torch.Tensor):
         kwargs, name = kwargs or {}, func.__name__.split(".")[0]  # "zero_.default" is an overload of an operator
         writes = (name in _WRITERS or name[-1] == "_" and name[:2] != "__" and name != "requires_grad_" or func == torch.Tensor.data.__set__
                   or kwargs.get("inplace"))
+        if func == _DLPACK:
+            _hand_out(*args)
         into = args if kwargs.get("max_norm") is not None else (args[:1] or kwargs) if writes else kwargs.get("out")
         if any(isinstance(x, cls) for x in torch.utils._pytree.tree_leaves(into)):
             raise RuntimeError(f"{name} would change decoded values of a packed tensor, and not the tensor; clone() them first")
         with torch._C.DisableTorchFunctionSubclass():
             out = func(*args, **kwargs)
         return read_only(out, [x for x in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(x, cls)])
-
-    __dlpack__ = _hand_out
 
     def __deepcopy__(self, memo):
         return memo.setdefault(id(self), self.clone())
@@ -336,7 +337,6 @@ class PackedGradient(torch.Tensor):
             _check_shape(values, self)
             self.take(values)
 
-    __dlpack__ = _hand_out
     __setitem__ = fill_diagonal_ = _refused("a gradient that is a packed sum is not changed in parts: change a clone() of it, and assign that to "
                                             "p.grad")
     share_memory_ = _refused("a packed gradient is not shared between processes; call share_memory() before fold_gradients()")
@@ -345,6 +345,8 @@ class PackedGradient(torch.Tensor):
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if func == _DLPACK:
+            _hand_out(*args)
         if func in READERS and isinstance(args[0], cls):
             return read(func, *args, **(kwargs or {}))
         with torch._C.DisableTorchFunctionSubclass():
