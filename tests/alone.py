@@ -5,7 +5,8 @@ hides an include that a file lacks where a neighbour has it.
 Files of the newest commits come first, and what does not begin within SECONDS is left out. A header that is the first
 include of a source of its name is checked there.
 usage: python3 tests/alone.py [--compilers g++,clang++] [--seconds 120] [--folder build-alone]
-Exits with 1 where a file does not compile. --seconds 0 sets no limit. --compilers clang-tidy looks for mistakes instead, but not in tests.
+Exits with 1 where a file does not compile. --seconds 0 sets no limit.
+--compilers clang-tidy looks for mistakes instead, but not in tests.
 """
 import argparse
 import json
@@ -70,14 +71,15 @@ def main():
     end = time.monotonic() + args.seconds if args.seconds > 0 else float("inf")
     folder = (ROOT / args.folder).resolve()
     sources, flags = configured(folder)
-    skipped = re.compile(NOT_ALONE.pattern + "|^tests/" * ("tidy" in args.compilers))
-    files = [file for file in sources + headers_to_check(sources) if not skipped.search(file)]
+    is_tidy = args.compilers == "clang-tidy"
+    files = [file for file in sources + headers_to_check(sources)
+             if not NOT_ALONE.search(file) and not (is_tidy and file.startswith("tests/"))]
 
     def errors(file, compiler):
         """None: not begun in time."""
         if time.monotonic() > end:
             return None
-        command = ([compiler, "-quiet", ROOT / file, "--", "-w", *flags, "-x", "c++"] if "tidy" in compiler else
+        command = ([compiler, "-quiet", ROOT / file, "--", "-w", *flags, "-x", "c++"] if is_tidy else
                    [compiler, "-fsyntax-only", "-w", *flags, "-x", "c++", ROOT / file])
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         return "" if done.returncode == 0 else done.stdout + done.stderr or f"exit code {done.returncode}"
@@ -88,8 +90,8 @@ def main():
     found = {key: future.result() for key, future in found.items()}
     for (file, compiler), text in found.items():
         if text:
-            why = "has findings of" if "tidy" in compiler else "does not compile by itself; does it include all that it names? By"
-            print(f"{file} {why} {compiler}:\n{text[:1500]}")
+            what = "has findings of clang-tidy:" if is_tidy else f"does not compile by itself with {compiler}; does it include all that it names?"
+            print(f"{file} {what}\n{text[:1500]}")
     checked = {file for (file, _), text in found.items() if text is not None}
     print(f"{len(checked)} of {len(files)} files checked by themselves ({args.compilers}), newest commits first")
     return 1 if not checked or any(found.values()) else 0

@@ -54,7 +54,8 @@ def test_reading_a_gradient_leaves_it_as_it_is(level):
     lambda g: g.T.zero_(), lambda g: torch.transpose(g, 0, 1).zero_(), lambda g: g.fill_diagonal_(1), lambda g: g.as_strided((3,), (1,)).zero_(),
     lambda g: g.unsafe_chunk(2)[0].zero_(), lambda g: g[3].data.zero_(), lambda g: g[3].detach().zero_(), lambda g: torch.nn.init.constant_(g[3], 1),
     lambda g: g[0, 2:4].zero_(), lambda g: torch.ops.aten.zero_.default(g[3]),
-    lambda g: torch.from_dlpack(g), lambda g: torch.from_dlpack(g.t()), lambda g: torch.Tensor.__dlpack__(g), lambda g: F.embedding(IDS, g[:], max_norm=0.1),
+    lambda g: torch.from_dlpack(g), lambda g: torch.from_dlpack(g.t()), lambda g: torch.Tensor.__dlpack__(g),
+    lambda g: F.embedding(IDS, g[:], max_norm=0.1),
     lambda g: F.relu(g[3], inplace=True), lambda g: torch.sort(torch.ones(64), out=(g[3], torch.zeros(0, dtype=torch.long)))])
 def test_what_would_write_to_a_copy_of_a_gradient_is_refused(level, write):
     model, _ = prepared(level)
@@ -291,7 +292,8 @@ def test_functions_of_torch_func_see_packed_weights():
     lambda w: setattr(w, "data", torch.ones(96, 65)), lambda w: torch.select(input=w, dim=0, index=1).zero_(),
     lambda w: torch.linalg.diagonal(w).zero_(), lambda w: torch.ops.aten.alias(w.detach()).zero_(), lambda w: w.view(torch.int32).zero_(),
     lambda w: torch.from_dlpack(w.detach().t()), lambda w: F.embedding(IDS, w.detach().t(), max_norm=0.1),
-    lambda w: F.embedding_bag(IDS, w.detach()[:], IDS, max_norm=0.1), lambda w: torch.broadcast_tensors(w, torch.ones(2, 1, 1))[0].zero_(), lambda w: w[0, 2:4].zero_(), lambda w: w.data[::2, ::2].zero_()])
+    lambda w: F.embedding_bag(IDS, w.detach()[:], IDS, max_norm=0.1),
+    lambda w: torch.broadcast_tensors(w, torch.ones(2, 1, 1))[0].zero_(), lambda w: w[0, 2:4].zero_(), lambda w: w.data[::2, ::2].zero_()])
 def test_what_would_have_no_effect_on_a_packed_weight_is_refused(write):
     model, _ = prepared(3)
     with torch.no_grad(), pytest.raises(RuntimeError, match="packed"):

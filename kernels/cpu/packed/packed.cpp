@@ -197,11 +197,9 @@ void square_sum(Pool& pool, const RoleView& src, std::int64_t first, std::int64_
 }
 
 void clear(Pool& pool, const RoleView& accumulator) {
-  // There is little to do for each element.
-  const Cut cut(accumulator.elements, 64 * piece_of_blocks(accumulator.codec));
-  for_each_tile(pool, cut, 0, accumulator.elements, [&](std::size_t, std::int64_t at, std::int64_t n) {
-    empty_tile(tile_of(accumulator, at, n));
-  });
+  for_each_tile(
+      pool, Cut(accumulator.elements, kTile), 0, accumulator.elements,
+      [&](std::size_t, std::int64_t at, std::int64_t n) { empty_tile(tile_of(accumulator, at, n)); });
 }
 
 }  // namespace lpmm::kernels::cpu

@@ -125,14 +125,9 @@ class Memory:
         return self.codes.nbytes + self.steps.nbytes
 
 
-def _refused(text):
-    def refuse(self, *_, **__):
-        raise RuntimeError(text)
-    return refuse
-
-
-_hand_out = _refused("a packed tensor has no memory in floats that others could write to; hand out its dequantize(), or the clone() of a view")
-_DLPACK = torch.Tensor.__dlpack__
+def _check_stays(func):
+    if func == torch.Tensor.__dlpack__:
+        raise RuntimeError("a packed tensor has no memory in floats that others could write to; hand out its dequantize(), or the clone() of a view")
 
 
 # What gives values as something else than a tensor.
@@ -146,11 +141,10 @@ class DecodedView(torch.Tensor):
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
+        _check_stays(func)
         kwargs, name = kwargs or {}, func.__name__.split(".")[0]  # "zero_.default" is an overload of an operator
         writes = (name in _WRITERS or name[-1] == "_" and name[:2] != "__" and name != "requires_grad_" or func == torch.Tensor.data.__set__
                   or kwargs.get("inplace"))
-        if func == _DLPACK:
-            _hand_out(*args)
         into = args if kwargs.get("max_norm") is not None else (args[:1] or kwargs) if writes else kwargs.get("out")
         if any(isinstance(x, cls) for x in torch.utils._pytree.tree_leaves(into)):
             raise RuntimeError(f"{name} would change decoded values of a packed tensor, and not the tensor; clone() them first")
@@ -238,6 +232,12 @@ def on_values(cls, func, args, kwargs):
                 _check_shape(values[id(x)], x)
                 x.take(values[id(x)])
     return out
+
+
+def _refused(text):
+    def refuse(self, *_):
+        raise RuntimeError(text)
+    return refuse
 
 
 class PackedGradient(torch.Tensor):
@@ -345,8 +345,7 @@ class PackedGradient(torch.Tensor):
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
-        if func == _DLPACK:
-            _hand_out(*args)
+        _check_stays(func)
         if func in READERS and isinstance(args[0], cls):
             return read(func, *args, **(kwargs or {}))
         with torch._C.DisableTorchFunctionSubclass():
