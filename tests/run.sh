@@ -120,11 +120,12 @@ for stage in $stages; do
         -DCMAKE_UNITY_BUILD=ON >/dev/null; then
         fail "release does not configure"
       else
-        findings=$(run-clang-tidy -quiet -j "$jobs" -p build-tidy \
+        status=0
+        output=$(run-clang-tidy -quiet -j "$jobs" -p build-tidy \
           -extra-arg=-Wno-unknown-warning-option -extra-arg=-Wno-unused-command-line-argument -checks=-bugprone-suspicious-include \
-          -header-filter="$PWD/(kernels|lpmm|models|theory|experiments)/.*" "$PWD/.*\.(cpp|cxx)" 2>/dev/null)
-        findings=$(sed 's/\x1b\[[0-9;]*m//g' <<<"$findings" | grep -E '(error|warning): ' | sort -u)
-        [ -z "$findings" ] || { echo "$findings"; fail "clang-tidy; each line names its check"; }
+          -header-filter="$PWD/(kernels|lpmm|models|theory|experiments)/.*" "$PWD/.*\.(cpp|cxx)" 2>&1) || status=$?
+        findings=$(sed 's/\x1b\[[0-9;]*m//g' <<<"$output" | grep -E '(error|warning): ' | sort -u)
+        [ $status -eq 0 ] && [ -z "$findings" ] || { echo "${findings:-$output}" | tail -n 100; fail "clang-tidy; each line names its check"; }
       fi
       ;;
     *) fail "there is no stage '$stage'" ;;
