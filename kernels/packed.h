@@ -147,6 +147,8 @@ struct UpdateArgs {
   Noise noise;                              // its stream is set for each role by the kernel
   RoleArray<ChangeStats>* stats = nullptr;  // null: not counted
   bool keeps_gradient = false;              // the accumulator is a gradient of the caller's: it stays
+  // Where `roles` are decoded from, some elements at a time; null: they are what is stored.
+  const RoleArray<RoleView>* stored = nullptr;
 };
 
 // The rows and columns of a tensor that has a value for each row, else 0. A value for each column comes only

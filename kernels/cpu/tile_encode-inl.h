@@ -61,16 +61,19 @@ HWY_INLINE void store_rows(const RowsI& rows, Code* HWY_RESTRICT out) {
 #endif
 }
 
-// As many values in fp32 that will be read next, of two roles at most. They are asked for beside other work:
-// loops that read and loops that compute take turns, and memory would rest meanwhile.
+// Numbers that will be read next, as many as are encoded now, of two roles at most. They are asked for beside
+// other work: loops that read and loops that compute take turns, and memory would rest meanwhile.
 struct Ahead {
-  const float* of_roles[2] = {};
+  struct Numbers {
+    const std::uint8_t* first = nullptr;
+    int bytes = 0;  // of a group
+  };
+  Numbers of_roles[2] = {};
 
   HWY_INLINE void ask(std::int64_t first) const {
-    for (const float* values : of_roles) {
-      if (values == nullptr) continue;
-#pragma GCC unroll 8
-      for (int i = 0; i < kGroup; i += 16) __builtin_prefetch(values + first + i, 0, 2);
+    for (const Numbers& numbers : of_roles) {
+      const std::uint8_t* const group = numbers.first + first / kGroup * numbers.bytes;
+      for (int line = 0; line < numbers.bytes; line += 64) __builtin_prefetch(group + line, 0, 2);
     }
   }
 };

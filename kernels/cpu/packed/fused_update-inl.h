@@ -315,28 +315,31 @@ class UpdateLoop {
         state.of(of).choose_steps(kNextStep, roles[of.kRole], at, elements, [](int) {});
       }
     });
-    store(roles, at, elements, state);
+    store(args, at, elements, state);
     if constexpr (kHasGradient) {
       if (!args.keeps_gradient) empty(Of<Role::kAccumulator>(), roles[Role::kAccumulator], at, elements);
     }
     return true;
   }
+  // What the chunk that begins at element `at` reads of a role in fp32, from where that is decoded.
+  template <Role kRole>
+  static Ahead::Numbers numbers_of(const UpdateArgs& args, std::int64_t at) {
+    if constexpr (!kIsFloat<kRole>) return {};
+    const RoleView& role = (args.stored != nullptr ? *args.stored : args.roles)[kRole];
+    const Format& format = role.codec.format;
+    return {role.codes + code_bytes(format, at), static_cast<int>(code_bytes(format, kGroup))};
+  }
   // Stores what waits. Loops that encode states ask for what the next chunk reads of a gradient and a
   // parameter in fp32: one for both, or two for one each.
-  static void store(const RoleArray<RoleView>& roles, std::int64_t at, int elements, State& state) {
+  static void store(const UpdateArgs& args, std::int64_t at, int elements, State& state) {
+    const RoleArray<RoleView>& roles = args.roles;
     constexpr bool kHasFloats = kIsFloat<Role::kAccumulator> || kIsFloat<Role::kParameter>;
     constexpr auto kLoops = static_cast<int>(std::count_if(
         kStates.begin(), kStates.end(), [](Role role) { return is_packed(kCodecs[role].format); }));
     std::conditional_t<kHasFloats && kLoops != 0, Ahead, NothingAhead> next[kStates.size()];
     if constexpr (kHasFloats && kLoops != 0) {
-      const float* gradient = floats_of<Role::kAccumulator>(roles, at + elements, nullptr);
-      const float* parameter = floats_of<Role::kParameter>(roles, at + elements, nullptr);
-      if constexpr (kLoops == 1) {
-        next[0] = {{gradient, parameter}};
-      } else {
-        next[0] = {{gradient}};
-        next[1] = {{parameter}};
-      }
+      next[0].of_roles[0] = numbers_of<Role::kAccumulator>(args, at + elements);
+      next[kLoops == 1 ? 0 : 1].of_roles[1] = numbers_of<Role::kParameter>(args, at + elements);
     }
     state.of(Of<Role::kParameter>()).store(roles[Role::kParameter], at, elements);
     int loop = 0;

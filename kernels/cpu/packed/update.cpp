@@ -288,6 +288,7 @@ class FusedTiles {
   std::int64_t update_widened(std::int64_t at, std::int64_t n, RunStatistics* statistics) const {
     Scratch& s = scratch();
     UpdateArgs args = args_;
+    args.stored = &args_.roles;
     for (const Role r : kWidened) {
       RoleView& role = args.roles[r];
       if (role.codes == nullptr || role.codec == Codec()) continue;
