@@ -601,3 +601,12 @@ def test_zeros_of_many_gradients_leave_them_empty():
     packed = [p.grad for p in model.parameters() if isinstance(p.grad, lpmm.PackedGradient)]
     torch._foreach_zero_(packed)
     assert packed and all(g.is_empty for g in packed)
+
+
+def test_layers_without_elements_do_as_torchs():
+    model = torch.nn.Sequential(torch.nn.Linear(64, 0), torch.nn.Linear(0, 64))
+    optimizer = lpmm.AdamW(model.parameters(), min_elements=0)
+    lpmm.pack(model, optimizer)
+    model(torch.ones(2, 64)).sum().backward()
+    optimizer.step()
+    assert (model[1].bias < 1).all() and float(model[0].weight.grad.norm()) == 0

@@ -39,6 +39,8 @@ def test_every_state_goes_out_in_fp32_and_comes_back(kind):
     (lambda s: s["state"][0].pop("momentum_steps"), "lacks momentum_steps"), (lambda s: s["state"][0].pop("step"), "lacks step"),
     (lambda s: s["state"][1].pop("variance"), "lacks variance"), (lambda s: s["state"][1].update(momentum=torch.ones(7)), "has shape"),
     (lambda s: s["state"][0].update(momentum=torch.ones(7, dtype=torch.uint8)), "uint8 of shape"),
+    (lambda s: s["state"][0]["step"].fill_(-5), "number of steps"), (lambda s: s["state"][1]["step"].fill_(float("nan")), "number of steps"),
+    (lambda s: s["param_groups"][0].update(seed=-3), "seed is -3"), (lambda s: s["param_groups"][0].update(bf16_rounding="up"), "'up'"),
     (lambda s: s["param_groups"][0]["params"].pop(), r"groups of \[1\] parameters")])
 def test_a_state_that_is_refused_changes_nothing(change, text):
     ps, optimizer = trained(lr=0.5)

@@ -1,6 +1,7 @@
-"""Kernels run in torch's own threads; in others where somebody asked for them, and after a fork."""
+"""Kernels run in torch's own threads; in others where somebody asked for them, and after a fork. Threads share a model."""
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -53,3 +54,45 @@ def test_another_number_of_threads_is_taken_at_the_next_step():
 
 def test_a_child_has_threads_of_its_own():
     assert run(after=IN_A_CHILD)[0] == [0]
+
+
+@pytest.mark.parametrize("zero", ["optimizer", "model"])
+def test_threads_in_backward_of_one_model_lose_no_gradient(zero):
+    lpmm, interval = sys.modules["lpmm"], sys.getswitchinterval()
+    model = torch.nn.Sequential(torch.nn.Linear(256, 256))
+    optimizer = lpmm.AdamW(model.parameters(), preset="lpmm-min")
+    lpmm.pack(model, optimizer)
+    weight, x = model[0].weight, torch.ones(8, 256)
+
+    def found(threads):
+        (optimizer if zero == "optimizer" else model).zero_grad()
+        in_threads(threads, lambda: [model(x).sum().backward() for _ in range(8 // threads)])
+        return weight.grad.folds, float(weight.grad.norm()), float(weight.grad.dequantize().sum())
+
+    try:
+        sys.setswitchinterval(1e-5)
+        assert {found(4) for _ in range(20)} == {found(1)}
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def test_steps_of_several_threads_come_one_after_another(monkeypatch):
+    adamw, meeting, met = sys.modules["lpmm"].AdamW([torch.nn.Parameter(torch.ones(8))]), threading.Barrier(2), []
+
+    def apply(_):
+        try:
+            met.append(meeting.wait(timeout=0.2))
+        except threading.BrokenBarrierError:
+            met.append("alone")
+
+    monkeypatch.setattr(adamw, "_apply", apply)
+    in_threads(2, adamw.step)
+    assert met == ["alone", "alone"]
+
+
+def in_threads(count, work):
+    threads = [threading.Thread(target=work) for _ in range(count)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()

@@ -1,6 +1,7 @@
 """Gradients of PyTorch that are packed sums, and parts of DTensors."""
 import math
 import mmap
+import threading
 import weakref
 
 import numpy
@@ -125,9 +126,21 @@ class Memory:
         return self.codes.nbytes + self.steps.nbytes
 
 
+_NO_FLOATS = "reading the memory of a packed {} is refused: it holds no floats; hand out its dequantize(), or the clone() of a view"
+_tell_readers = getattr(torch._C, "_set_storage_data_ptr_access_error_msg", None)  # of a newer torch
+
+
+def without_memory(packed, what):
+    """The tensor, which says so to whatever reads its memory past this package, and would read from address 0 else."""
+    if _tell_readers is not None:
+        with torch._C.DisableTorchFunctionSubclass():
+            _tell_readers(packed.untyped_storage()._cdata, _NO_FLOATS.format(what))
+    return packed
+
+
 def _check_stays(func):
     if func == torch.Tensor.__dlpack__:
-        raise RuntimeError("a packed tensor has no memory in floats that others could write to; hand out its dequantize(), or the clone() of a view")
+        raise RuntimeError(_NO_FLOATS.format("tensor"))
 
 
 # What gives values as something else than a tensor.
@@ -250,7 +263,7 @@ class PackedGradient(torch.Tensor):
 
     @staticmethod
     def __new__(cls, p, *_):
-        return torch.Tensor._make_wrapper_subclass(cls, p.shape, dtype=p.dtype, device=p.device)
+        return without_memory(torch.Tensor._make_wrapper_subclass(cls, p.shape, dtype=p.dtype, device=p.device), "gradient")
 
     def __init__(self, p, plan, seed, ordinal):
         self.plan, self.seed, self.ordinal = plan, seed, ordinal
@@ -258,6 +271,7 @@ class PackedGradient(torch.Tensor):
 
     def _begin(self, row):
         self.memory = Memory(row, self.device)
+        self.lock = threading.RLock()  # of threads that are in backward of one model
         self.squares = _lpmm.SquareSum()  # of what is stored
         self.update = 1  # the number of the update that it is for
         self.reset()
@@ -283,10 +297,11 @@ class PackedGradient(torch.Tensor):
         if g.device != self.device:
             raise RuntimeError(f"a gradient lies on {g.device}, and its sum on {self.device}")
         g = readable(g)
-        self.is_empty, self.is_part = False, first + g.numel() < self.plan.elements
-        self.squares.fold(where(g), self.plan, *self.memory.addresses, first, g.numel(), g.data_ptr(), g.dtype == torch.bfloat16,
-                          1 / self.scale, self.seed, self.ordinal, self.update, self.folds)
-        self.folds += not self.is_part
+        with self.lock:
+            self.is_empty, self.is_part = False, first + g.numel() < self.plan.elements
+            self.squares.fold(where(g), self.plan, *self.memory.addresses, first, g.numel(), g.data_ptr(), g.dtype == torch.bfloat16,
+                              1 / self.scale, self.seed, self.ordinal, self.update, self.folds)
+            self.folds += not self.is_part
 
     def zero_(self):
         if not self.is_empty:
@@ -301,11 +316,14 @@ class PackedGradient(torch.Tensor):
 
     def take_over(self, p):
         """Becomes the gradient of p, and takes what somebody else put there."""
-        theirs = p.grad
-        self.zero_()
-        if theirs is not None and not getattr(theirs, "is_empty", False):
-            self.fold(theirs)
-        p.grad = self
+        with self.lock:
+            theirs = p.grad
+            if theirs is self:  # another thread's work
+                return
+            self.zero_()
+            if theirs is not None and not getattr(theirs, "is_empty", False):
+                self.fold(theirs)
+            p.grad = self
 
     def scale_by(self, factor):
         self.scale *= _number(factor)

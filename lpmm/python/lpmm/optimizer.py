@@ -6,6 +6,7 @@ import functools
 import inspect
 import math
 import numbers
+import threading
 import weakref
 
 import lpmm
@@ -139,6 +140,7 @@ class Optimizer(torch.optim.Optimizer):
 
     def _make_room(self):
         self._slots, self._sums, self._hooks, self._updated = {}, {}, {}, set()
+        self._lock = threading.RLock()  # of threads that step at once
 
     # ---- what there is
     def _places(self):
@@ -187,16 +189,19 @@ class Optimizer(torch.optim.Optimizer):
             if group.get(name):
                 raise ValueError(f"a group of {type(self).__name__} has no {name}; " + (
                     "leave it out, or take torch.optim's" if name in self._missing else "give it to the optimizer, for all groups"))
-        if group["bf16_rounding"] not in ("sr", "rn"):
-            raise ValueError(f"bf16_rounding is {group['bf16_rounding']!r}, but must be 'sr' or 'rn'")
-        if not isinstance(group["seed"], numbers.Integral) or not 0 <= group["seed"] < 2**64:
-            raise ValueError(f"seed is {group['seed']!r}, but must be a whole number from 0 to 2^64 - 1")
+        self._check_values(group)
         for ordinal, of, p in self._places():
             if of is not group:
                 continue
             check_type(p, f"parameter {ordinal}")  # none is kept: accelerate shards and replaces them afterwards
             _lpmm.open(where(here(p)))
             _Slot(p, group, ordinal, self.rule, self._settings(group))
+
+    def _check_values(self, group):
+        if group["bf16_rounding"] not in ("sr", "rn"):
+            raise ValueError(f"bf16_rounding is {group['bf16_rounding']!r}, but must be 'sr' or 'rn'")
+        if not isinstance(group["seed"], numbers.Integral) or not 0 <= group["seed"] < 2**64:
+            raise ValueError(f"seed is {group['seed']!r}, but must be a whole number from 0 to 2^64 - 1")
 
     def __getstate__(self):
         kept = ("clip_norm", "on_nonfinite", "skipped_steps", "last_gradient_norm", "_folding")
@@ -220,9 +225,10 @@ class Optimizer(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        self._updated.clear()
-        _take_threads()
-        self._apply([(*place, place[2].grad) for place in self._places()])
+        with self._lock:
+            self._updated.clear()
+            _take_threads()
+            self._apply([(*place, place[2].grad) for place in self._places()])
         return loss
 
     @torch.no_grad()
@@ -407,6 +413,7 @@ class Optimizer(torch.optim.Optimizer):
             raise ValueError(f"the state has groups of {sizes[0]} parameters, and this optimizer of {sizes[1]}")
         filled = []
         for mine, saved in zip(self.param_groups, groups):
+            self._check_values({**mine, **saved})
             for key in _OWN:
                 if key in saved and saved[key] != mine[key]:
                     raise ValueError(f"the state was saved with {key}={saved[key]!r}, and this optimizer has {key}={mine[key]!r}; "
@@ -442,6 +449,8 @@ class Optimizer(torch.optim.Optimizer):
             if value is None:  # of torch's SGD
                 continue
             value = torch.as_tensor(value)
+            if key == "step" and not (value.numel() == 1 and 0 <= float(value) < 2**32):
+                raise ValueError(f"parameter {ordinal}: the state 'step' is {saved[key]!r}, but must be a number of steps")
             role = self.torch_names.get(key, key)
             missing.discard(key)
             if key in state and value.shape == state[key].shape and (key == "step" or value.dtype == state[key].dtype):

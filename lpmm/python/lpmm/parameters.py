@@ -7,7 +7,7 @@ import weakref
 import torch
 
 from . import _lpmm
-from .gradients import PARAMETER, READERS, Memory, PackedGradient, check_alone, check_type, on_values, read, views, where
+from .gradients import PARAMETER, READERS, Memory, PackedGradient, check_alone, check_type, on_values, read, views, where, without_memory
 
 _PANEL = 1 << 22  # elements of a weight that exist at once
 _kept = threading.local()
@@ -38,7 +38,7 @@ class PackedParameter(torch.Tensor):
 
     @staticmethod
     def __new__(cls, memory, plan, shape, dtype):
-        return torch.Tensor._make_wrapper_subclass(cls, shape, dtype=dtype, device=memory.codes.device)
+        return without_memory(torch.Tensor._make_wrapper_subclass(cls, shape, dtype=dtype, device=memory.codes.device), "weight")
 
     def __init__(self, memory, plan, shape, dtype):
         self.memory, self.plan = memory, plan
@@ -216,7 +216,7 @@ def _linear(x: torch.Tensor, key: torch.Tensor, anchor: torch.Tensor, width: int
 def _linear_backward(dy: torch.Tensor, x: torch.Tensor, key: torch.Tensor, transposed: bool, wanted: bool,
                      folds: bool) -> tuple[torch.Tensor, torch.Tensor]:
     weight = _weights[int(key)]
-    flat, dy = x.reshape(-1, x.shape[-1]), dy.reshape(-1, dy.shape[-1])
+    flat, dy = (t.reshape(math.prod(t.shape[:-1]), t.shape[-1]) for t in (x, dy))  # -1 is no number where the last one is 0
     dx = torch.zeros_like(flat) if wanted else None
     for first, rows in weight.panels():
         part = slice(first, first + rows)
