@@ -47,6 +47,7 @@ void throw_first(std::span<const Slate> slates, std::span<const std::string> nam
         message = fmt::format("{}: {}", names.empty() ? fmt::format("rank {}", i) : names[i], message);
       }
       if (wanted == Ending::kUsage) throw UsageError(message);
+      if (wanted == Ending::kLost) throw RankLost(message);
       throw RunError(message);
     }
   }

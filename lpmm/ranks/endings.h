@@ -24,8 +24,8 @@ struct Slate {
 void write_ending(Slate& slate, const std::function<int()>& body);
 
 // Throws the first error of those that failed, as UsageError, RunError or Interrupted, with the name of its
-// rank ("rank 3"): wrong input before failures, what a loss of others made a rank say at last. Returns where
-// none says one. `names` may be empty.
+// rank ("rank 3"): wrong input before failures, what a loss of others made a rank say (RankLost) at last.
+// Returns where none says one. `names` may be empty.
 void throw_first(std::span<const Slate> slates, std::span<const std::string> names = {});
 
 }  // namespace lpmm

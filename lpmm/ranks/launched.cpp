@@ -244,7 +244,7 @@ class Launched {
   void speak(std::span<const Slate> slates) const {
     try {
       throw_first(slates, names_);
-    } catch (const RunError& e) {
+    } catch (const RankLost& e) {
       throw RunError(explained_(e.what()));
     }
   }

@@ -21,7 +21,7 @@ std::optional<Launch> launch_of(const std::function<const char*(const char*)>& v
 
 // Calls `body` as one of the ranks, which exchange bytes through the part for MPI (liblpmm_mpi.so), and
 // returns what it did. Where a rank fails or dies, all end within the timeout and three seconds. One throws
-// the error: the first that failed, by its rank and host; `explained` adds to the text of a RunError. The
+// the error: the first that failed, by its rank and host; `explained` adds to the text of a loss. The
 // others return an exit code and have said nothing.
 int run_launched(const Launch& launch, double timeout_seconds, const std::function<int(Ranks&)>& body,
                  const std::function<std::string(const std::string&)>& explained);

@@ -17,6 +17,7 @@
 
 #include "lpmm/base/exit_code.h"
 #include "lpmm/base/interrupt.h"
+#include "lpmm/base/text.h"
 #include "lpmm/ranks/endings.h"
 
 namespace lpmm {
@@ -51,7 +52,10 @@ class HeldSignals {
     for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1}) sigaddset(&held_, number);
     sigprocmask(SIG_BLOCK, &held_, &before_);
   }
-  ~HeldSignals() { release(); }
+  ~HeldSignals() {
+    release();
+    signal(SIGCHLD, child_before_);
+  }
   HeldSignals(const HeldSignals&) = delete;
   HeldSignals& operator=(const HeldSignals&) = delete;
   void release() const { sigprocmask(SIG_SETMASK, &before_, nullptr); }
@@ -66,9 +70,12 @@ class HeldSignals {
 
  private:
   sigset_t held_{}, before_{};
+  // Whoever started this program may have it ignored: then no child leaves a status.
+  const sighandler_t child_before_ = signal(SIGCHLD, SIG_DFL);
 };
 
 [[noreturn]] void be_rank(Ranks& ranks, Slate& slate, const std::function<int(Ranks&)>& body) {
+  if (!ranks.is_first()) tell_nothing(true);  // the first one does
   write_ending(slate, [&] { return body(ranks); });
   std::fflush(nullptr);
   _exit(slate.ending == Ending::kDone ? 0 : 1);
@@ -122,14 +129,14 @@ int result_of(const std::vector<Child>& children, Slates& slates) {
     if (child.was_ended || !WIFSIGNALED(child.status)) continue;
     const int number = WTERMSIG(child.status);
     if (std::ranges::count(kStopSignals, number) > 0) throw Interrupted();  // before its guard
-    throw RunError(fmt::format("rank {} was killed by signal {}{}, {}", i, number,
+    throw RankLost(fmt::format("rank {} was killed by signal {}{}, {}", i, number,
                                number == SIGKILL ? " (out of memory?)" : "", to_string(slates[i].place)));
   }
   throw_first({&slates[0], children.size()});
   for (std::size_t i = 0; i < children.size(); ++i) {
     if (slates[i].ending == Ending::kDone) continue;
     if (WEXITSTATUS(children[i].status) == kInterrupted) throw Interrupted();  // asked for twice
-    throw RunError(fmt::format("rank {} ended in step {} ({}), with {}", i, slates[i].place.step,
+    throw RankLost(fmt::format("rank {} ended in step {} ({}), with {}", i, slates[i].place.step,
                                slates[i].place.phase, WEXITSTATUS(children[i].status)));
   }
   return slates[0].result;

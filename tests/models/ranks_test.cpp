@@ -2,9 +2,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lpmm/base/error.h"
@@ -85,6 +88,36 @@ constexpr const char* kText = R"(
   [ranks]
   slots = 4
   timeout_seconds = 60
+)";
+
+constexpr const char* kPairs = R"(
+  [model]
+  name = "transformer"
+  layers = 1
+  decoder_layers = 1
+  heads = 2
+  embedding = 64
+  mlp_width = 64
+  context = 32
+  vocabulary = 256
+  end_token = 0
+  start_token = 0
+  [data]
+  set = "pairs"
+  path = "{}"
+  tokenizer = "bytes"
+  length = 24
+  [train]
+  steps = 1
+  batch = 8
+  microbatches = 2
+  threads = 1
+  [optimizer]
+  rule = "adamw"
+  [ranks]
+  slots = 2
+  stage = 3
+  reads = false
 )";
 
 RunConfig config_of(const std::string& text, const std::vector<std::string>& settings = {}) {
@@ -196,6 +229,45 @@ TEST(RanksOfRuns, GoOnWithAnyNumber) {
   const std::string file = "/checkpoints/step_00000006/model.safetensors";
   EXPECT_TRUE(read_text(scratch / "four" + file, 1 << 26) == read_text(out + file, 1 << 26));
   EXPECT_THROW(train_on(1, config_of(kImages, {"ranks.slots=2"}), out, true), UsageError);
+}
+
+// A rank that is killed as soon as its part of a test is done.
+class Tested final : public Ranks {
+ public:
+  explicit Tested(Ranks& ranks) : Ranks(ranks.rank(), ranks.size()), ranks_(ranks) {}
+  void set_timeout(double seconds) override { ranks_.set_timeout(seconds); }
+  void swap_at(const RankPlace& place, std::span<const std::span<const std::byte>> send,
+               std::span<const std::span<std::byte>> receive) override {
+    if (place.phase == std::string_view("end of the step")) raise(SIGKILL);
+    ranks_.swap_at(place, send, receive);
+  }
+
+ private:
+  Ranks& ranks_;
+};
+
+void lose_second(const RunConfig& config, const std::string& out) {
+  const Setup setup = open_data(config);
+  const auto model = make_model(setup.config);
+  run_on_ranks(2, 60, [&](Ranks& ranks) {
+    Tested tested(ranks);
+    train(setup, *model, {out, false, true}, ranks.is_first() ? ranks : tested);
+    return 0;
+  });
+}
+
+TEST(RanksOfRuns, ALossWhileTheFirstOneTranslatesIsNoTestWithoutAScore) {
+  const Scratch scratch;
+  std::filesystem::create_directory(scratch / "pairs");
+  for (const char* file : {"train.en", "train.de", "dev.en", "dev.de"}) {
+    std::string lines;
+    for (int i = 0; i < 16; ++i) lines += fmt::format("{} by {}\n", i, i * i);
+    write_text(scratch / "pairs" + "/" + file, lines);
+  }
+  const std::string out = scratch / "run";
+  EXPECT_THROW(lose_second(config_of(fmt::format(kPairs, scratch / "pairs")), out), RankLost);
+  const std::vector<Json> log = read_log(out + "/log.jsonl");
+  EXPECT_TRUE(std::ranges::none_of(log, [](const Json& record) { return record.at("type") == "eval"; }));
 }
 
 TEST(RanksOfRuns, AreRefusedWhereTheyCannotShareIt) {

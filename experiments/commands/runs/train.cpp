@@ -99,7 +99,7 @@ void choose_gpu(const RankHost& host) {
   if (gpus > 0) setenv("CUDA_VISIBLE_DEVICES", std::to_string(host.rank % gpus).c_str(), 0);
 }
 
-// The error of several ranks, with where the run goes on.
+// What is said of a rank that was lost, with where the run goes on.
 std::string with_checkpoint(const std::string& error, const std::string& out) {
   const std::string last = newest_checkpoint(out + "/checkpoints");
   if (last.empty() || error.find(last) != std::string::npos) return error;
@@ -172,7 +172,7 @@ int run_train(const TrainArguments& o) {
       choose_gpu(ranks.host());
       return train_as(o, setup, ranks);
     });
-  } catch (const RunError& e) {
+  } catch (const RankLost& e) {
     throw RunError(with_checkpoint(e.what(), o.run.out));
   }
 }

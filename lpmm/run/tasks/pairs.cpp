@@ -9,6 +9,7 @@
 #include "lpmm/data/pairs/pair_data.h"
 #include "lpmm/program/family.h"
 #include "lpmm/program/generate/translate.h"
+#include "lpmm/ranks/ranks.h"
 #include "lpmm/run/tasks/task.h"
 #include "lpmm/run/tasks/tasks.h"
 
@@ -87,6 +88,8 @@ class PairTask : public Task {
       scores.emplace_back("bleu", bleu(told, data_->test_targets()));
     } catch (const Interrupted&) {
       if (!in_run) throw;  // the run sees it too
+    } catch (const RankLost&) {
+      throw;
     } catch (const std::exception& e) {
       if (!in_run) throw;
       return fmt::format("no BLEU: {}; data.bleu = false leaves it out", e.what());

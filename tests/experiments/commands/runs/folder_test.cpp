@@ -40,6 +40,23 @@ TEST_F(Folder, ADivergedRunIsNoSuccess) {
   EXPECT_EQ(outcome.err.find("-nan"), std::string::npos) << outcome.err;
 }
 
+// Of ranks an error says what to do, as of one process, and not that --resume is what helps.
+TEST_F(Folder, AnEditedConfigIsSaidOfRanksAsOfOneProcess) {
+  std::vector<std::string> words = {"train", config(),        "--quiet", "--set",    "train.microbatches=2",
+                                    "--set", "ranks.slots=2", "--out",   path("run")};
+  ASSERT_EQ(run_lpmm(words).code, 0);
+  write("run/config.toml", "# edited\n" + read_file(path("run/config.toml")));
+  words.insert(words.end(), {"--resume", "--ranks"});
+  std::vector<std::string> said;
+  for (const char* ranks : {"1", "2"}) {
+    words.push_back(ranks);
+    said.push_back(run_lpmm(words).err);
+    words.pop_back();
+  }
+  EXPECT_NE(said[0].find("is damaged or was edited"), std::string::npos) << said[0];
+  EXPECT_EQ(said[0], said[1]);
+}
+
 TEST_F(Folder, AReaderThatGoesAwayIsNoFailure) {
   for (const char* words : {"info", "help train", "help model"}) {
     const std::string command =
