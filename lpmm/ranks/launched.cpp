@@ -294,9 +294,9 @@ std::optional<Launch> launch_of(const std::function<const char*(const char*)>& v
     if (of == 1 && number == 0) return {};
     Launch launch{row.by, number.value_or(0), of.value_or(1)};
     if (!of || !number) {
-      launch.complaint =
-          fmt::format("{}, {}: as {} sets them, they number 1 to {} processes and one of these",
-                      shown(row.size, size), shown(row.rank, rank), row.by, kMostRanks);
+      launch.complaint = fmt::format(
+          "{}, {}: as {} sets them, they number 1 to {} processes and one of these; unset both if it did not",
+          shown(row.size, size), shown(row.rank, rank), row.by, kMostRanks);
     }
     return launch;
   }

@@ -50,7 +50,7 @@ TEST(Launches, ThatMakeNoSenseAreComplainedAbout) {
   EXPECT_EQ(
       launch({{"OMPI_COMM_WORLD_SIZE", "4"}})->complaint,
       "OMPI_COMM_WORLD_SIZE = 4, OMPI_COMM_WORLD_RANK is not set: as mpirun sets them, they number 1 to 1024 "
-      "processes and one of these");
+      "processes and one of these; unset both if it did not");
 }
 
 }  // namespace
