@@ -726,6 +726,25 @@ TEST_P(AttentionTest, ErrorsAreThoseOfRoundingTwice) {
   }
 }
 
+// What a sequence makes of its own queries, keys and values, and their gradients; those of the results are
+// drawn.
+std::pair<Floats, Floats> attend(Device& device, const AttentionShape& shape, const Floats& values) {
+  const std::int64_t count = shape.rows() * shape.width();
+  const Cells qkv(device, shape.type, values), y(device, shape.type, count),
+      dy(device, shape.type, random_floats(count, 9)), dqkv(device, shape.type, std::ssize(values));
+  const DeviceArray<float> log_sums(device, Floats(static_cast<std::size_t>(shape.rows() * shape.heads)));
+  const auto room = scratch_on(device, device.attention_scratch_bytes(shape));
+  device.attention_forward({shape, qkv.data(), nullptr, {}, y.data(), log_sums.data(), room.data()});
+  device.attention_backward({.shape = shape,
+                             .q = qkv.data(),
+                             .y = y.data(),
+                             .dy = dy.data(),
+                             .log_sums = log_sums.data(),
+                             .dq = dqkv.data(),
+                             .scratch = room.data()});
+  return {y.floats(), dqkv.floats()};
+}
+
 // A value that is not a number reaches the results and gradients of the positions that see it.
 TEST_P(AttentionTest, NotANumberReachesWhatSeesIt) {
   for (const ValueType type : kTypes) {
@@ -733,24 +752,7 @@ TEST_P(AttentionTest, NotANumberReachesWhatSeesIt) {
     for (const std::size_t part : {0U, 1U, 2U}) {  // query, key and value 70 in turn
       Floats values = random_floats(shape.rows() * shape.row_width(), 8);
       values[70 * 48 + part * 16] = std::nanf("");
-      const Cells qkv = cells(type, values), y = cells(type, 150 * 16), dqkv = cells(type, 150 * 48),
-                  dy = cells(type, random_floats(150 * 16, 9));
-      const auto log_sums = zeros(150);
-      const auto room = scratch(device().attention_scratch_bytes(shape));
-      device().attention_forward({shape, qkv.data(), nullptr, {}, y.data(), log_sums.data(), room.data()});
-      device().attention_backward({shape,
-                                   qkv.data(),
-                                   nullptr,
-                                   {},
-                                   y.data(),
-                                   dy.data(),
-                                   log_sums.data(),
-                                   dqkv.data(),
-                                   nullptr,
-                                   false,
-                                   false,
-                                   room.data()});
-      const Floats out = y.floats(), gradients = dqkv.floats();
+      const auto [out, gradients] = attend(device(), shape, values);
       for (std::size_t t = 0; t < 150; ++t) {
         if (part == 0 ? t != 70 : t < 70) continue;
         ASSERT_TRUE(std::isnan(out[16 * t])) << t << " of part " << part;
@@ -875,24 +877,7 @@ TEST_P(AttentionTest, WhatIsBeforeTheWindowChangesNothing) {
     const AttentionShape shape = windowed({1, 300, 1, 16, type}, 20);
     Floats values = random_floats(300 * 48, 8);
     std::fill(values.begin(), values.begin() + 100 * 48, std::nanf(""));
-    const Cells qkv = cells(type, values), y = cells(type, 300 * 16), dqkv = cells(type, 300 * 48),
-                dy = cells(type, random_floats(300 * 16, 9));
-    const auto log_sums = zeros(300);
-    const auto room = scratch(device().attention_scratch_bytes(shape));
-    device().attention_forward({shape, qkv.data(), nullptr, {}, y.data(), log_sums.data(), room.data()});
-    device().attention_backward({shape,
-                                 qkv.data(),
-                                 nullptr,
-                                 {},
-                                 y.data(),
-                                 dy.data(),
-                                 log_sums.data(),
-                                 dqkv.data(),
-                                 nullptr,
-                                 false,
-                                 false,
-                                 room.data()});
-    const Floats out = y.floats(), gradients = dqkv.floats();
+    const auto [out, gradients] = attend(device(), shape, values);
     // These are the last tile of queries, which is as wide as on any device.
     for (std::size_t t = 256; t < 300; ++t) {
       ASSERT_TRUE(std::isfinite(out[16 * t])) << t;
@@ -908,26 +893,10 @@ TEST_P(AttentionTest, TheDocumentBeforeChangesNothing) {
     AttentionShape shape{1, 150, 2, 16, type, 1};
     shape.documents = documents.view();
     const auto width = static_cast<std::size_t>(shape.row_width());
-    const Cells dy = cells(type, random_floats(shape.rows() * shape.width(), 9));
-    const auto run = [&](const Floats& values) {
-      const Cells qkv = cells(type, values), y = cells(type, shape.rows() * shape.width()),
-                  dqkv = cells(type, std::ssize(values));
-      const auto log_sums = zeros(300);
-      const auto room = scratch(device().attention_scratch_bytes(shape));
-      device().attention_forward({shape, qkv.data(), nullptr, {}, y.data(), log_sums.data(), room.data()});
-      device().attention_backward({.shape = shape,
-                                   .q = qkv.data(),
-                                   .y = y.data(),
-                                   .dy = dy.data(),
-                                   .log_sums = log_sums.data(),
-                                   .dq = dqkv.data(),
-                                   .scratch = room.data()});
-      return std::pair{y.floats(), dqkv.floats()};
-    };
     Floats values = random_floats(150 * shape.row_width(), 8);
-    const auto [y, gradients] = run(values);
+    const auto [y, gradients] = attend(device(), shape, values);
     for (std::size_t i = 0; i < 83 * width; ++i) values[i] = 3 - values[i];
-    const auto [other_y, other_gradients] = run(values);
+    const auto [other_y, other_gradients] = attend(device(), shape, values);
     EXPECT_TRUE(std::equal(y.begin() + 83 * 32, y.end(), other_y.begin() + 83 * 32));
     EXPECT_TRUE(std::equal(gradients.begin() + 83 * static_cast<std::ptrdiff_t>(width), gradients.end(),
                            other_gradients.begin() + 83 * static_cast<std::ptrdiff_t>(width)));
