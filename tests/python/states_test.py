@@ -115,6 +115,16 @@ def test_a_group_that_is_refused_is_not_there(group, text):
     assert len(optimizer.param_groups) == 1 and "incompatible function arguments" not in str(e.value)
 
 
+@pytest.mark.parametrize("written,text", [({"seed": -1}, "seed is -1"), ({"bf16_rounding": "up"}, "'rn'")])
+def test_what_is_written_to_a_group_is_checked_by_the_next_step(written, text):
+    ps, optimizer = trained()
+    optimizer.param_groups[0].update(written)
+    before = [p.clone() for p in ps]
+    with pytest.raises(ValueError, match=text):
+        optimizer.step()
+    assert all(map(torch.equal, ps, before))
+
+
 def test_no_clipping_may_be_none():
     assert trained(clip_norm=None)[1].last_gradient_norm is None
 

@@ -233,6 +233,8 @@ class Optimizer(torch.optim.Optimizer):
 
     @torch.no_grad()
     def _apply(self, places):
+        for group in self.param_groups:
+            self._check_values(group)  # somebody may have written to it
         todo = []
         for ordinal, group, p, g in places:
             if g is None or (isinstance(g, PackedGradient) and g.is_empty):
