@@ -610,3 +610,12 @@ def test_layers_without_elements_do_as_torchs():
     model(torch.ones(2, 64)).sum().backward()
     optimizer.step()
     assert (model[1].bias < 1).all() and float(model[0].weight.grad.norm()) == 0
+
+
+def test_an_embedding_of_no_width_does_as_torchs():
+    model = torch.nn.Embedding(64, 0)
+    optimizer = lpmm.AdamW(model.parameters(), min_elements=0)
+    lpmm.pack(model, optimizer)
+    model(torch.arange(4)).sum().backward()
+    optimizer.step()
+    assert model.weight.shape == (64, 0)

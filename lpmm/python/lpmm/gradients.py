@@ -131,7 +131,7 @@ _tell_readers = getattr(torch._C, "_set_storage_data_ptr_access_error_msg", None
 
 
 def without_memory(packed, what):
-    """The tensor, which says so to whatever reads its memory past this package, and would read from address 0 else."""
+    """The tensor. Whatever reads its memory past this package is told so; otherwise it would read from address 0."""
     if _tell_readers is not None:
         with torch._C.DisableTorchFunctionSubclass():
             _tell_readers(packed.untyped_storage()._cdata, _NO_FLOATS.format(what))

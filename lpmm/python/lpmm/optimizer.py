@@ -233,7 +233,7 @@ class Optimizer(torch.optim.Optimizer):
 
     @torch.no_grad()
     def _apply(self, places):
-        for group in self.param_groups:
+        for group in {id(group): group for _, group, _, _ in places}.values():
             self._check_values(group)  # somebody may have written to it
         todo = []
         for ordinal, group, p, g in places:

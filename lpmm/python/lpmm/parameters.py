@@ -195,6 +195,10 @@ def _operator(name, fake):
     return register
 
 
+def _rows(x):
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])  # -1 in place of the product says nothing where rows have no elements
+
+
 @_operator("linear", lambda x, key, anchor, width, transposed: x.new_empty(*x.shape[:-1], width))
 def _linear(x: torch.Tensor, key: torch.Tensor, anchor: torch.Tensor, width: int, transposed: bool) -> torch.Tensor:
     weight = _weights[int(key)]
@@ -216,7 +220,7 @@ def _linear(x: torch.Tensor, key: torch.Tensor, anchor: torch.Tensor, width: int
 def _linear_backward(dy: torch.Tensor, x: torch.Tensor, key: torch.Tensor, transposed: bool, wanted: bool,
                      folds: bool) -> tuple[torch.Tensor, torch.Tensor]:
     weight = _weights[int(key)]
-    flat, dy = (t.reshape(math.prod(t.shape[:-1]), t.shape[-1]) for t in (x, dy))  # -1 is no number where the last one is 0
+    flat, dy = _rows(x), _rows(dy)
     dx = torch.zeros_like(flat) if wanted else None
     for first, rows in weight.panels():
         part = slice(first, first + rows)
@@ -251,7 +255,7 @@ def _embedding(ids: torch.Tensor, key: torch.Tensor, anchor: torch.Tensor, width
 
 @_operator("embedding_backward", lambda dy, ids, key, padding: dy.new_empty(()))
 def _embedding_backward(dy: torch.Tensor, ids: torch.Tensor, key: torch.Tensor, padding: int) -> torch.Tensor:
-    weight, ids, dy = _weights[int(key)], ids.reshape(-1), dy.reshape(-1, dy.shape[-1]).float()
+    weight, ids, dy = _weights[int(key)], ids.reshape(-1), _rows(dy).float()
     if padding >= 0:
         dy = dy * (ids != padding).unsqueeze(1)
     for first, rows in weight.panels():
