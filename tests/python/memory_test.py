@@ -27,3 +27,14 @@ def test_memory_that_there_is_not_is_refused(of, read):
     with pytest.raises(RuntimeError, match=f"packed {of} is refused"), torch._C.DisableTorchFunctionSubclass():
         read(packed)
     optimizer.step()
+
+
+@pytest.mark.parametrize("of", ["weight", "gradient"])
+def test_a_packed_tensor_is_not_shared_and_has_no_storage(of):
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64))
+    lpmm.pack(model, lpmm.AdamW(model.parameters()))
+    packed = model[0].weight if of == "weight" else model[0].weight.grad
+    assert not packed.is_shared() and not packed.data.is_shared()
+    for storage in (packed.untyped_storage, packed.storage, packed._typed_storage):
+        with pytest.raises(RuntimeError, match="is refused"):
+            storage()

@@ -40,6 +40,14 @@ def test_every_state_goes_out_in_fp32_and_comes_back(kind):
     (lambda s: s["state"][1].pop("variance"), "lacks variance"), (lambda s: s["state"][1].update(momentum=torch.ones(7)), "has shape"),
     (lambda s: s["state"][0].update(momentum=torch.ones(7, dtype=torch.uint8)), "uint8 of shape"),
     (lambda s: s["state"][0]["step"].fill_(-5), "number of steps"), (lambda s: s["state"][1]["step"].fill_(float("nan")), "number of steps"),
+    (lambda s: s["state"][0]["step"].fill_(1.5), "number of steps"), (lambda s: s["state"][0].update(step=2**24), "below 2\\^24"),
+    (lambda s: s["state"][0].update(step="a"), "no tensor"), (lambda s: s["state"][1]["variance"].neg_(), "below 0"),
+    (lambda s: s["state"][1]["momentum"].fill_(float("nan")), "is NaN"), (lambda s: s["state"][1]["momentum"].fill_(1e38), "2\\^120"),
+    (lambda s: s["state"][1].update(extra=torch.tensor(float("nan"))), "'extra' is none of"),
+    (lambda s: s["state"].update({"0": s["state"].pop(0)}), "a state of '0'"), (lambda s: s.pop("state"), "has 'param_groups'"),
+    (lambda s: s.pop("param_groups"), "has 'state'"), (lambda s: s["param_groups"][0].pop("params"), "and these 'params'"),
+    (lambda s: s["param_groups"][0].update(amsgrad=True), "no amsgrad"), (lambda s: s["param_groups"][0].update(lr=None), "lr is None"),
+    (lambda s: s["param_groups"][0].update(betas=.9), "betas is 0.9"), (lambda s: s["param_groups"][0].update(last_lr="x"), "last_lr"),
     (lambda s: s["param_groups"][0].update(seed=-3), "seed is -3"), (lambda s: s["param_groups"][0].update(bf16_rounding="up"), "'up'"),
     (lambda s: s["param_groups"][0]["params"].pop(), r"groups of \[1\] parameters")])
 def test_a_state_that_is_refused_changes_nothing(change, text):
@@ -49,7 +57,7 @@ def test_a_state_that_is_refused_changes_nothing(change, text):
     bad["param_groups"][0]["lr"] = 7.0
     bad["param_groups"][0]["betas"] = (0.0, 0.9)
     change(bad)
-    with pytest.raises(ValueError, match=text):
+    with pytest.raises((ValueError, TypeError), match=text):
         optimizer.load_state_dict(bad)
     after = optimizer.state_dict()
     assert after["param_groups"] == states["param_groups"]
@@ -107,7 +115,8 @@ def test_names_of_parameters_stay():
     ({"bf16_rounding": "up"}, "'rn'"), ({"preset": "none"}, "unknown preset"), ({"lr": -1}, "learning_rate"), ({"amsgrad": True}, "amsgrad"),
     ({"clip_norm": 1.0}, "for all groups"), ({"on_nonfinite": "raise"}, "for all groups"), ({"seed": -1}, "seed is -1"),
     ({"seed": 2**64}, "2\\^64 - 1"), ({"seed": "a"}, "seed is 'a'"), ({"min_elements": 1e3}, "whole number"), ({"specs": "int8"}, "specs"),
-    ({"specs": {"momentum": 8}}, "specs"), ({"preset": None}, "preset"), ({"lr": None}, "lr"), ({"weight_decay": None}, "weight_decay")])
+    ({"specs": {"momentum": 8}}, "specs"), ({"preset": None}, "preset"), ({"lr": None}, "lr"), ({"weight_decay": None}, "weight_decay"),
+    ({"betas": 0.9}, "betas is 0.9"), ({"min_elements": -1}, "from 0 on"), ({"maximize": "no"}, "True or False")])
 def test_a_group_that_is_refused_is_not_there(group, text):
     _, optimizer = trained()
     with pytest.raises((ValueError, TypeError), match=text) as e:
@@ -115,14 +124,26 @@ def test_a_group_that_is_refused_is_not_there(group, text):
     assert len(optimizer.param_groups) == 1 and "incompatible function arguments" not in str(e.value)
 
 
-@pytest.mark.parametrize("written,text", [({"seed": -1}, "seed is -1"), ({"bf16_rounding": "up"}, "'rn'")])
-def test_what_is_written_to_a_group_is_checked_by_the_next_step(written, text):
+@pytest.mark.parametrize("written,text", [
+    ({"seed": -1}, "seed is -1"), ({"bf16_rounding": "up"}, "'rn'"), ({"lr": float("nan")}, "learning_rate"), ({"last_lr": None}, "last_lr"),
+    ({"maximize": torch.ones(2)}, "True or False"), ({"betas": (.9, 2.)}, "beta2"), ({"clip_norm": 1.0}, "for all groups")])
+def test_what_is_written_to_a_group_is_checked_before_a_step_changes_anything(written, text):
     ps, optimizer = trained()
-    optimizer.param_groups[0].update(written)
-    before = [p.clone() for p in ps]
-    with pytest.raises(ValueError, match=text):
+    optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(64))]})
+    optimizer.param_groups[1]["params"][0].grad = torch.ones(64)
+    optimizer.step()
+    optimizer.param_groups[1].update(written)
+    before = [p.clone() for p in ps], copy.deepcopy(optimizer.state_dict()["state"])
+    with pytest.raises((ValueError, TypeError), match=text):
         optimizer.step()
-    assert all(map(torch.equal, ps, before))
+    assert all(map(torch.equal, ps, before[0]))
+    assert all(torch.equal(v, optimizer.state[ps[i]][k]) for i in (0, 1) for k, v in before[1][i].items())
+
+
+@pytest.mark.parametrize("clip_norm", ["1", -1.0, float("nan"), float("inf")])
+def test_a_norm_to_clip_to_is_a_number(clip_norm):
+    with pytest.raises(ValueError, match="clip_norm is"):
+        trained(clip_norm=clip_norm)
 
 
 def test_no_clipping_may_be_none():

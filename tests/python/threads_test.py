@@ -76,6 +76,49 @@ def test_threads_in_backward_of_one_model_lose_no_gradient(zero):
         sys.setswitchinterval(interval)
 
 
+def test_threads_add_whole_gradients():
+    """A weight of several panels takes a gradient in parts, between which another thread's came: the norm was too large."""
+    lpmm = sys.modules["lpmm"]
+    model, x = torch.nn.Linear(2048, 8192, bias=False), torch.ones(8, 2048)
+    lpmm.pack(model, lpmm.AdamW(model.parameters()))
+    assert len(list(model.weight.panels())) > 1
+
+    def norm(threads):
+        model.zero_grad()
+        in_threads(threads, lambda: [model(x).sum().backward() for _ in range(8 // threads)])
+        return float(model.weight.grad.norm())
+
+    assert norm(4) == norm(1)
+
+
+def test_threads_lose_no_gradient_of_a_weight_without_a_packed_sum():
+    lpmm = sys.modules["lpmm"]
+    model, x = torch.nn.Linear(512, 512, bias=False), torch.ones(1, 512)
+    lpmm.pack(model, lpmm.AdamW(model.parameters()))
+    model.weight.packed_sum = model.weight.grad = None  # as of a weight that was frozen when the optimizer was told to fold
+    for _ in range(20):
+        model.weight.grad = None
+        in_threads(4, lambda: [model(x).sum().backward() for _ in range(8)])
+        assert set(model.weight.grad.unique().tolist()) == {32.0}
+
+
+def test_threads_fold_into_a_gradient_that_was_scaled_to_0():
+    lpmm, interval = sys.modules["lpmm"], sys.getswitchinterval()
+    p, ones = torch.nn.Parameter(torch.ones(64, 64)), torch.ones(64, 64)
+    optimizer, folds = lpmm.AdamW([p]).fold_gradients(), set()
+    try:
+        sys.setswitchinterval(1e-6)
+        for _ in range(300):
+            optimizer.zero_grad()
+            p.grad.fold(ones)
+            p.grad.mul_(0)
+            in_threads(4, lambda: p.grad.fold(ones))
+            folds.add(p.grad.folds)
+    finally:
+        sys.setswitchinterval(interval)
+    assert folds == {4}
+
+
 def test_steps_of_several_threads_come_one_after_another(monkeypatch):
     adamw, meeting, met = sys.modules["lpmm"].AdamW([torch.nn.Parameter(torch.ones(8))]), threading.Barrier(2), []
 

@@ -134,7 +134,7 @@ def without_memory(packed, what):
     """The tensor. Whatever reads its memory past this package is told so; otherwise it would read from address 0."""
     if _tell_readers is not None:
         with torch._C.DisableTorchFunctionSubclass():
-            _tell_readers(packed.untyped_storage()._cdata, _NO_FLOATS.format(what))
+            _tell_readers(torch.Tensor.untyped_storage(packed)._cdata, _NO_FLOATS.format(what))
     return packed
 
 
@@ -158,7 +158,7 @@ class DecodedView(torch.Tensor):
         kwargs, name = kwargs or {}, func.__name__.split(".")[0]  # "zero_.default" is an overload of an operator
         writes = (name in _WRITERS or name[-1] == "_" and name[:2] != "__" and name != "requires_grad_" or func == torch.Tensor.data.__set__
                   or kwargs.get("inplace"))
-        into = args if kwargs.get("max_norm") is not None else (args[:1] or kwargs) if writes else kwargs.get("out")
+        into = args if kwargs.get("max_norm") is not None or name == "set_" else (args[:1] or kwargs) if writes else kwargs.get("out")
         if any(isinstance(x, cls) for x in torch.utils._pytree.tree_leaves(into)):
             raise RuntimeError(f"{name} would change decoded values of a packed tensor, and not the tensor; clone() them first")
         with torch._C.DisableTorchFunctionSubclass():
@@ -287,8 +287,6 @@ class PackedGradient(torch.Tensor):
 
     def fold(self, g, first=0):
         """Adds values from an element on; those up to the last one complete a gradient."""
-        if self.scale == 0:
-            self.zero_()
         check_alone()
         check_type(g, "a gradient")
         if g.shape[1:] != self.shape[1:] or first + g.numel() > self.plan.elements:
@@ -298,21 +296,25 @@ class PackedGradient(torch.Tensor):
             raise RuntimeError(f"a gradient lies on {g.device}, and its sum on {self.device}")
         g = readable(g)
         with self.lock:
+            if self.scale == 0:
+                self.zero_()
             self.is_empty, self.is_part = False, first + g.numel() < self.plan.elements
             self.squares.fold(where(g), self.plan, *self.memory.addresses, first, g.numel(), g.data_ptr(), g.dtype == torch.bfloat16,
                               1 / self.scale, self.seed, self.ordinal, self.update, self.folds)
             self.folds += not self.is_part
 
     def zero_(self):
-        if not self.is_empty:
-            _lpmm.clear(where(self), self.plan, *self.memory.addresses)
-        self.reset()
+        with self.lock:
+            if not self.is_empty:
+                _lpmm.clear(where(self), self.plan, *self.memory.addresses)
+            self.reset()
         return self
 
     def take(self, values):
-        folds = self.folds
-        self.zero_().folds = folds  # rounded with noise that is another one each time
-        self.fold(values)
+        with self.lock:
+            folds = self.folds
+            self.zero_().folds = folds  # rounded with noise that is another one each time
+            self.fold(values)
 
     def take_over(self, p):
         """Becomes the gradient of p, and takes what somebody else put there."""
@@ -326,7 +328,8 @@ class PackedGradient(torch.Tensor):
             p.grad = self
 
     def scale_by(self, factor):
-        self.scale *= _number(factor)
+        with self.lock:
+            self.scale *= _number(factor)
         return self
 
     def square_sum(self):
@@ -355,6 +358,10 @@ class PackedGradient(torch.Tensor):
             _check_shape(values, self)
             self.take(values)
 
+    def is_shared(self):  # torch's own ends the process where there is no memory
+        return False
+
+    untyped_storage = storage = _typed_storage = _refused(_NO_FLOATS.format("gradient"))
     __setitem__ = fill_diagonal_ = _refused("a gradient that is a packed sum is not changed in parts: change a clone() of it, and assign that to "
                                             "p.grad")
     share_memory_ = _refused("a packed gradient is not shared between processes; call share_memory() before fold_gradients()")

@@ -68,9 +68,20 @@ class _Slot:
         return state
 
 
+def _number(group, key):
+    try:
+        return float(group[key])
+    except (TypeError, ValueError):
+        raise TypeError(f"{key} is {group[key]!r}, but must be a number") from None
+
+
 def _config(rule, group, settings):
-    given = [lpmm._typed(f"{k} is {group[k]!r}, but must be a number", float, group[k]) for k in ("lr", "weight_decay")]
+    given = [_number(group, k) for k in ("lr", "weight_decay")]
     return _lpmm.config(rule, *(0.0 if 0 < x < 1e-30 else x for x in given), settings)  # schedules end in rates that are as good as 0
+
+
+def _bounds(x):
+    return map(float, torch.aminmax(x)) if x.numel() else (0, 0)
 
 
 def _address(x):
@@ -129,7 +140,7 @@ class Optimizer(torch.optim.Optimizer):
         if self.on_nonfinite not in ("skip", "raise"):
             raise ValueError(f"on_nonfinite is {self.on_nonfinite!r}, but must be 'skip' or 'raise'")
         self.clip_norm = self.clip_norm or 0.0
-        if not 0 <= self.clip_norm < math.inf:
+        if not isinstance(self.clip_norm, numbers.Real) or not 0 <= self.clip_norm < math.inf:
             raise ValueError(f"clip_norm is {self.clip_norm}, but must be a number from 0 (no clipping) on")
         self.skipped_steps, self.last_gradient_norm = 0, None
         self._folding = None  # "packed", or "none": fold_gradients()
@@ -157,7 +168,7 @@ class Optimizer(torch.optim.Optimizer):
             value = group[argument]
             if isinstance(names, str):
                 out[names] = float(value or 0)
-            elif len(value) != len(names):
+            elif not hasattr(value, "__len__") or len(value) != len(names):
                 raise ValueError(f"{argument} is {value}, but must be {len(names)} numbers")
             else:
                 out.update(zip(names, map(float, value)))
@@ -185,11 +196,10 @@ class Optimizer(torch.optim.Optimizer):
         self._fold_again()
 
     def _check_group(self, group):
-        for name in (*self._missing, "clip_norm", "on_nonfinite"):
+        for name in self._missing:
             if group.get(name):
-                raise ValueError(f"a group of {type(self).__name__} has no {name}; " + (
-                    "leave it out, or take torch.optim's" if name in self._missing else "give it to the optimizer, for all groups"))
-        self._check_values(group)
+                raise ValueError(f"a group of {type(self).__name__} has no {name}; leave it out, or take torch.optim's")
+        self._checked(group)
         for ordinal, of, p in self._places():
             if of is not group:
                 continue
@@ -197,11 +207,22 @@ class Optimizer(torch.optim.Optimizer):
             _lpmm.open(where(here(p)))
             _Slot(p, group, ordinal, self.rule, self._settings(group))
 
-    def _check_values(self, group):
+    def _checked(self, group):
+        """The rule's configuration of a group, to which somebody may have written."""
+        for name, advice in (("amsgrad", "take torch.optim's"), ("clip_norm", "give it to the optimizer, for all groups"),
+                             ("on_nonfinite", "give it to the optimizer, for all groups")):
+            if group.get(name):
+                raise ValueError(f"a group of {type(self).__name__} has no {name}; {advice}")
+        if not isinstance(group["maximize"], (bool, numbers.Integral)):
+            raise ValueError(f"maximize is {group['maximize']!r}, but must be True or False")
+        if isinstance(group["min_elements"], numbers.Integral) and group["min_elements"] < 0:
+            raise ValueError(f"min_elements is {group['min_elements']}, but must be a whole number from 0 on")
+        _number(group, "last_lr")
         if group["bf16_rounding"] not in ("sr", "rn"):
             raise ValueError(f"bf16_rounding is {group['bf16_rounding']!r}, but must be 'sr' or 'rn'")
         if not isinstance(group["seed"], numbers.Integral) or not 0 <= group["seed"] < 2**64:
             raise ValueError(f"seed is {group['seed']!r}, but must be a whole number from 0 to 2^64 - 1")
+        return _config(self.rule, group, self._settings(group))
 
     def __getstate__(self):
         kept = ("clip_norm", "on_nonfinite", "skipped_steps", "last_gradient_norm", "_folding")
@@ -233,8 +254,7 @@ class Optimizer(torch.optim.Optimizer):
 
     @torch.no_grad()
     def _apply(self, places):
-        for group in {id(group): group for _, group, _, _ in places}.values():
-            self._check_values(group)  # somebody may have written to it
+        configs = {i: self._checked(group) for i, group in {id(group): group for _, group, _, _ in places}.items()}
         todo = []
         for ordinal, group, p, g in places:
             if g is None or (isinstance(g, PackedGradient) and g.is_empty):
@@ -252,7 +272,7 @@ class Optimizer(torch.optim.Optimizer):
                 todo.append((ordinal, group, p, slot, g, (ACCUMULATOR, g.data_ptr(), 0, TYPES[g.dtype]), 1.0))
         clip = self._clip_factor(todo) if todo else None
         if clip is not None:
-            self._update(todo, clip)
+            self._update(todo, clip, configs)
         elif todo:
             self.skipped_steps += 1
             for packed in self._sums.values():
@@ -283,11 +303,9 @@ class Optimizer(torch.optim.Optimizer):
         self.last_gradient_norm = math.sqrt(total)
         return min(1.0, self.clip_norm / (self.last_gradient_norm + 1e-6))
 
-    def _update(self, todo, clip):
-        places, configs, copies = {}, {}, []
+    def _update(self, todo, clip, configs):
+        places, copies = {}, []
         for ordinal, group, p, slot, g, gradient, scale in todo:
-            if id(group) not in configs:
-                configs[id(group)] = _config(self.rule, group, self._settings(group))
             state = self.state[p]
             if not state:
                 state.update(slot.new_state(p))
@@ -409,13 +427,20 @@ class Optimizer(torch.optim.Optimizer):
         state_dict = dict(state_dict)
         for hook in self._optimizer_load_state_dict_pre_hooks.values():
             state_dict = hook(self, state_dict) or state_dict
-        groups = state_dict["param_groups"]
+        groups, states = state_dict.get("param_groups"), state_dict.get("state")
+        if not isinstance(states, dict) or not isinstance(groups, list) or not all("params" in g for g in groups):
+            raise ValueError("a state has 'state' and 'param_groups', and these 'params', as state_dict() gives them; this has "
+                             f"{', '.join(map(repr, state_dict)) or 'nothing'}")
         sizes = [[len(g["params"]) for g in of] for of in (groups, self.param_groups)]
         if sizes[0] != sizes[1]:
             raise ValueError(f"the state has groups of {sizes[0]} parameters, and this optimizer of {sizes[1]}")
+        saved_ids = [i for g in groups for i in g["params"]]
+        strange = [i for i in states if i not in saved_ids]
+        if strange:
+            raise ValueError(f"there is a state of {strange[0]!r}, which is none of the saved parameters {saved_ids[:3]}...")
         filled = []
         for mine, saved in zip(self.param_groups, groups):
-            self._check_values({**mine, **saved})
+            self._checked({**mine, **saved})
             for key in _OWN:
                 if key in saved and saved[key] != mine[key]:
                     raise ValueError(f"the state was saved with {key}={saved[key]!r}, and this optimizer has {key}={mine[key]!r}; "
@@ -425,9 +450,8 @@ class Optimizer(torch.optim.Optimizer):
         before = self.state, self.param_groups
         self.state, self.param_groups = collections.defaultdict(dict), filled
         try:
-            saved_ids = [i for g in groups for i in g["params"]]
             for (ordinal, group, p), i in zip(self._places(), saved_ids):
-                saved = state_dict["state"].get(i)
+                saved = states.get(i)
                 if saved:
                     self.state[p] = self._taken(p, self._slot(p, group, ordinal), saved, ordinal)
         except Exception:
@@ -450,10 +474,14 @@ class Optimizer(torch.optim.Optimizer):
         for key, value in saved.items():
             if value is None:  # of torch's SGD
                 continue
-            value = torch.as_tensor(value)
-            if key == "step" and not (value.numel() == 1 and 0 <= float(value) < 2**32):
-                raise ValueError(f"parameter {ordinal}: the state 'step' is {saved[key]!r}, but must be a number of steps")
+            value = lpmm._typed(f"parameter {ordinal}: the state '{key}' is no tensor", torch.as_tensor, value)
+            number = float(value) if value.numel() == 1 and not value.is_complex() else -1.0
+            if key == "step" and not (0 <= number < 2**24 and number.is_integer()):  # as fp32 counts
+                raise ValueError(f"parameter {ordinal}: the state 'step' is {saved[key]!r}, but must be a number of steps below 2^24")
             role = self.torch_names.get(key, key)
+            low, high = _bounds(here(value)) if value.is_floating_point() and role in state else (0, 0)
+            if not -2.0**120 <= low <= high <= 2.0**120 or "variance" in role and low < 0:
+                raise ValueError(f"parameter {ordinal}: the state '{key}' is NaN, infinite, above 2^120, or a variance below 0")
             missing.discard(key)
             if key in state and value.shape == state[key].shape and (key == "step" or value.dtype == state[key].dtype):
                 here(state[key]).copy_(part_of(value.detach(), state[key]))
@@ -463,13 +491,12 @@ class Optimizer(torch.optim.Optimizer):
                     raise ValueError(f"parameter {ordinal}: the state '{key}' has shape {tuple(value.shape)}, but must have "
                                      f"{tuple(p.shape)}")
                 values = part_of(value.detach(), p).to(here(p).device, torch.float32).contiguous()
-                if not _lpmm.encode(where(values), slot.plan, slot.states[role][0], _address(state[role]), _address(state.get(role + "_steps")),
-                                    values.data_ptr(), True, 0, 0, 0):
-                    raise ValueError(f"parameter {ordinal}: the state '{key}' is NaN, infinite or above 2^120")
+                _lpmm.encode(where(values), slot.plan, slot.states[role][0], _address(state[role]), _address(state.get(role + "_steps")),
+                             values.data_ptr(), True, 0, 0, 0)
             elif key in state:
                 raise ValueError(f"parameter {ordinal}: the state '{key}' is {value.dtype} of shape {tuple(value.shape)}, but "
                                  f"must be {state[key].dtype} of shape {tuple(state[key].shape)}")
-            elif key in self.torch_names or value.abs().sum() > 0:
+            elif key in self.torch_names or not value.abs().sum() == 0:
                 raise ValueError(f"parameter {ordinal}: the saved state '{key}' is none of {type(self).__name__}'s, which has "
                                  f"{', '.join(state)}")
         if missing:
@@ -538,6 +565,7 @@ def _at_once(optimizer, p, group, ordinal):
         if ordinal in me._updated:
             raise RuntimeError(f'parameter {ordinal} had a second gradient before step(); accumulator="none" is for one backward a step')
         me._updated.add(ordinal)
-        me._apply([(ordinal, group, parameter(), g)])
+        with me._lock:
+            me._apply([(ordinal, group, parameter(), g)])
 
     return apply

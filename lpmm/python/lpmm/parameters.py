@@ -43,6 +43,7 @@ class PackedParameter(torch.Tensor):
     def __init__(self, memory, plan, shape, dtype):
         self.memory, self.plan = memory, plan
         self.packed_sum = None  # the PackedGradient that takes its gradient, if it has one
+        self.lock = threading.RLock()  # a gradient comes in parts, and threads that are in backward of one model take turns
         self.anchor = torch.zeros((), dtype=dtype, device=self.device, requires_grad=True)
         self.key = torch.tensor(next(_numbers), device="cpu")
         _weights[int(self.key)] = self
@@ -91,8 +92,11 @@ class PackedParameter(torch.Tensor):
         width = self.shape[1]
         return self.decode(first * width, _room("panel", self, _decoded(dtype), rows, width)).to(dtype)
 
+    def is_shared(self):  # torch's own ends the process where there is no memory
+        return False
+
     def take_gradient(self, part, first):
-        """Adds the gradient of some rows, from one on, to the packed sum, or else to a float gradient."""
+        """Under the lock: adds the gradient of some rows, from one on, to the packed sum, or else to a float gradient."""
         if not self.requires_grad:
             return
         if self.packed_sum is not None:
@@ -222,16 +226,17 @@ def _linear_backward(dy: torch.Tensor, x: torch.Tensor, key: torch.Tensor, trans
     weight = _weights[int(key)]
     flat, dy = _rows(x), _rows(dy)
     dx = torch.zeros_like(flat) if wanted else None
-    for first, rows in weight.panels():
-        part = slice(first, first + rows)
-        if wanted and transposed:
-            dx[:, part] = dy @ weight.panel(first, rows, x.dtype).t()
-        elif wanted:
-            dx.addmm_(dy[:, part], weight.panel(first, rows, x.dtype))
-        if folds:
-            left, right = (flat[:, part], dy) if transposed else (dy[:, part], flat)
-            gradient = _room("gradient", left, left.dtype, left.shape[1], right.shape[1])
-            weight.take_gradient(torch.mm(left.t(), right, out=gradient), first)
+    with weight.lock:
+        for first, rows in weight.panels():
+            part = slice(first, first + rows)
+            if wanted and transposed:
+                dx[:, part] = dy @ weight.panel(first, rows, x.dtype).t()
+            elif wanted:
+                dx.addmm_(dy[:, part], weight.panel(first, rows, x.dtype))
+            if folds:
+                left, right = (flat[:, part], dy) if transposed else (dy[:, part], flat)
+                gradient = _room("gradient", left, left.dtype, left.shape[1], right.shape[1])
+                weight.take_gradient(torch.mm(left.t(), right, out=gradient), first)
     return dx.view(x.shape) if wanted else x.new_empty(0), dy.new_zeros(())
 
 
@@ -258,14 +263,15 @@ def _embedding_backward(dy: torch.Tensor, ids: torch.Tensor, key: torch.Tensor, 
     weight, ids, dy = _weights[int(key)], ids.reshape(-1), _rows(dy).float()
     if padding >= 0:
         dy = dy * (ids != padding).unsqueeze(1)
-    for first, rows in weight.panels():
-        inside = (ids >= first) & (ids < first + rows)
-        if dy.is_cuda:  # torch's own sum of rows, with one more for ids that are not inside
-            places = torch.where(inside, ids - first, rows)
-            weight.take_gradient(torch.ops.aten.embedding_dense_backward(dy, places, rows + 1, rows, False)[:rows], first)
-        elif inside.any() or first + rows == weight.shape[0]:
-            gradient = _room("gradient", dy, torch.float32, rows, dy.shape[1]).zero_()
-            weight.take_gradient(gradient.index_add_(0, ids[inside] - first, dy[inside]), first)
+    with weight.lock:
+        for first, rows in weight.panels():
+            inside = (ids >= first) & (ids < first + rows)
+            if dy.is_cuda:  # torch's own sum of rows, with one more for ids that are not inside
+                places = torch.where(inside, ids - first, rows)
+                weight.take_gradient(torch.ops.aten.embedding_dense_backward(dy, places, rows + 1, rows, False)[:rows], first)
+            elif inside.any() or first + rows == weight.shape[0]:
+                gradient = _room("gradient", dy, torch.float32, rows, dy.shape[1]).zero_()
+                weight.take_gradient(gradient.index_add_(0, ids[inside] - first, dy[inside]), first)
     return dy.new_zeros(())
 
 
@@ -276,7 +282,9 @@ def _decode(key: torch.Tensor, anchor: torch.Tensor, shape: list[int]) -> torch.
 
 @_operator("decode_backward", lambda dy, key: dy.new_empty(()))
 def _decode_backward(dy: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
-    _weights[int(key)].take_gradient(dy, 0)
+    weight = _weights[int(key)]
+    with weight.lock:
+        weight.take_gradient(dy, 0)
     return dy.new_zeros(())
 
 
@@ -351,7 +359,7 @@ _NO_MEMORY = "it has no memory in floats (for a file: model.save_pretrained(fold
 _NOT_IN_PARTS = "it is written to as a whole"
 _REFUSED = {torch.Tensor.__setitem__: _NOT_IN_PARTS, torch.Tensor.fill_diagonal_: _NOT_IN_PARTS,
             torch.Tensor.register_hook: _HOOKED, torch.Tensor.register_post_accumulate_grad_hook: _HOOKED,
-            **dict.fromkeys((torch.Tensor.data_ptr, torch.Tensor.untyped_storage, torch.Tensor.storage,
+            **dict.fromkeys((torch.Tensor.data_ptr, torch.Tensor.untyped_storage, torch.Tensor.storage, torch.Tensor._typed_storage,
                              torch.Tensor.share_memory_, torch.Tensor.__dlpack__), _NO_MEMORY)}
 
 
