@@ -322,8 +322,7 @@ int run_import(const ImportArguments& given) {
 void add_import_command(CLI::App& program, Action& action) {
   auto o = std::make_shared<ImportArguments>();
   CLI::App* command = program.add_subcommand(
-      "import",
-      "Take over a published model: GPT-2, Llama and its kin, BERT and its kin, Marian, ResNet, ViT");
+      "import", "Take over a published model: GPT-2, Llama-like, BERT-like, Marian, ResNet, ViT");
   command
       ->add_option("PATH", o->path,
                    "folder of config.json and model.safetensors or its shards, one of these files, or a GGUF")

@@ -204,8 +204,8 @@ Examples:
   lpmm train resnet20_cifar10 --preset lpmm --set train.epochs=10 --out runs/r20
   lpmm train resnet8_drawn --preset lpmm-min --rounding rn --out runs/rn --json
   lpmm train --out runs/r20 --resume
-  lpmm train gpt_text --preset lpmm-min --set train.microbatches=4 --ranks 4 --out runs/gpt
-  mpirun -n 4 --host a:2,b:2 lpmm train gpt_text --set train.microbatches=4 --out runs/gpt
+  lpmm train gpt_tiny_embedded --preset lpmm-min --set train.microbatches=4 --ranks 4 --out runs/gpt
+  mpirun -n 4 --host a:2,b:2 lpmm train gpt_tiny_embedded --set train.microbatches=4 --out runs/gpt
   lpmm train --init runs/minilm --set data.path=reviews.csv --out runs/reviews
   lpmm train --init runs/resnet50 --set data.path=PHOTOS/ --out runs/photos)");
   on_selected(*command, action, o, run_train);

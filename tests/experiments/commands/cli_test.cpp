@@ -11,11 +11,13 @@
 #include <cstdlib>
 #include <fstream>
 #include <optional>
+#include <regex>
 #include <set>
 #include <sstream>
 #include <thread>
 
 #include "experiments/commands/arguments.h"
+#include "experiments/commands/shipped_configs.h"
 #include "kernels/cpu.h"
 #include "lpmm/data/images.h"
 #include "lpmm/files/files.h"
@@ -60,6 +62,7 @@ class Answers : public ProgramTest {};
 TEST(Cli, HelpOfEveryCommandExplainsItWithAnExample) {
   const Outcome all = run_lpmm({"--help"});
   EXPECT_EQ(all.code, 0);
+  const std::vector<std::string> configs = shipped_config_names();
   for (const char* command :
        {"train",      "eval",       "sample", "logits",   "import", "data",      "plan", "bench",  "quantize",
         "inspect",    "export",     "sweep",  "ablate",   "plot",   "report",    "info", "advise", "config",
@@ -73,6 +76,11 @@ TEST(Cli, HelpOfEveryCommandExplainsItWithAnExample) {
     std::istringstream said(help.out);
     for (std::string line; std::getline(said, line);) {
       EXPECT_TRUE(line.size() <= 105 || line.starts_with(" ")) << command << ": " << line;
+    }
+    // Configurations that examples name are there.
+    const std::regex example("lpmm (?:train|plan|advise) ([a-z0-9]+_[a-z0-9_]+)");
+    for (std::sregex_iterator at(help.out.begin(), help.out.end(), example), end; at != end; ++at) {
+      EXPECT_EQ(std::ranges::count(configs, (*at)[1].str()), 1) << command << ": " << at->str();
     }
   }
 }
