@@ -66,6 +66,15 @@ def test_a_state_that_is_refused_changes_nothing(change, text):
     optimizer.step()
 
 
+@pytest.mark.parametrize("preset", lpmm.presets())
+def test_what_a_preset_stores_comes_back(preset):
+    """Steps of a format may be any bits: those of log02 look like numbers below 0."""
+    ps, optimizer = trained(preset=preset)
+    again = lpmm.AdamW(ps, preset=preset)
+    again.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    assert all(torch.equal(again.state[p][k], v) for p in ps for k, v in optimizer.state[p].items())
+
+
 def test_momentum_alone_needs_no_number_of_steps():
     """torch's SGD and Muon keep none, nor do packages with Lion."""
     for kind, name in (("SGD", "momentum_buffer"), ("Muon", "momentum_buffer"), ("Lion", "exp_avg")):

@@ -435,7 +435,7 @@ class Optimizer(torch.optim.Optimizer):
         if sizes[0] != sizes[1]:
             raise ValueError(f"the state has groups of {sizes[0]} parameters, and this optimizer of {sizes[1]}")
         saved_ids = [i for g in groups for i in g["params"]]
-        strange = [i for i in states if i not in saved_ids]
+        strange = list(states.keys() - set(saved_ids))
         if strange:
             raise ValueError(f"there is a state of {strange[0]!r}, which is none of the saved parameters {saved_ids[:3]}...")
         filled = []
@@ -479,7 +479,7 @@ class Optimizer(torch.optim.Optimizer):
             if key == "step" and not (0 <= number < 2**24 and number.is_integer()):  # as fp32 counts
                 raise ValueError(f"parameter {ordinal}: the state 'step' is {saved[key]!r}, but must be a number of steps below 2^24")
             role = self.torch_names.get(key, key)
-            low, high = _bounds(here(value)) if value.is_floating_point() and role in state else (0, 0)
+            low, high = _bounds(here(value)) if value.is_floating_point() and role in slot.states else (0, 0)
             if not -2.0**120 <= low <= high <= 2.0**120 or "variance" in role and low < 0:
                 raise ValueError(f"parameter {ordinal}: the state '{key}' is NaN, infinite, above 2^120, or a variance below 0")
             missing.discard(key)
