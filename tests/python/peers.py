@@ -227,7 +227,7 @@ def run(peer, options, room):
         for path in tests.glob("*.py"):
             path.write_text(path.read_text().replace('"cuda"', '"cpu"'))
     here = str(pathlib.Path(__file__).resolve().parent)
-    paths = [here, str(room), str(tests), *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [here, str(room), str(tests), *(str(pathlib.Path(p).resolve()) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "LPMM_PEER": peer, "LPMM_PEER_PRESET": options.preset}
     report = room / "report.xml"
     subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "peers", "--tb=line", "-x" if options.stop else "--maxfail=1000",
@@ -258,7 +258,7 @@ def run(peer, options, room):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("peers", nargs="*", metavar="PEER", help="bitsandbytes, flashoptim; none: both")
+    parser.add_argument("peers", nargs="*", metavar="PEER", help=f"{', '.join(PEERS)}; none: all of them")
     parser.add_argument("--sources", help="a folder with their repositories")
     parser.add_argument("--preset", default="lpmm-min", help="of states where FlashOptim's tests ask for packed ones")
     parser.add_argument("-k", default="", help="pytest's choice of tests")

@@ -138,6 +138,11 @@ def without_memory(packed, what):
     return packed
 
 
+def is_shared(packed):
+    """torch's own ends the process where there is no memory."""
+    return False
+
+
 def _check_stays(func):
     if func == torch.Tensor.__dlpack__:
         raise RuntimeError(_NO_FLOATS.format("tensor"))
@@ -158,7 +163,7 @@ class DecodedView(torch.Tensor):
         kwargs, name = kwargs or {}, func.__name__.split(".")[0]  # "zero_.default" is an overload of an operator
         writes = (name in _WRITERS or name[-1] == "_" and name[:2] != "__" and name != "requires_grad_" or func == torch.Tensor.data.__set__
                   or kwargs.get("inplace"))
-        into = args if kwargs.get("max_norm") is not None or name == "set_" else (args[:1] or kwargs) if writes else kwargs.get("out")
+        into = args if kwargs.get("max_norm") is not None else (args[:1] or kwargs) if writes else kwargs.get("out")
         if any(isinstance(x, cls) for x in torch.utils._pytree.tree_leaves(into)):
             raise RuntimeError(f"{name} would change decoded values of a packed tensor, and not the tensor; clone() them first")
         with torch._C.DisableTorchFunctionSubclass():
@@ -358,9 +363,7 @@ class PackedGradient(torch.Tensor):
             _check_shape(values, self)
             self.take(values)
 
-    def is_shared(self):  # torch's own ends the process where there is no memory
-        return False
-
+    is_shared = is_shared
     untyped_storage = storage = _typed_storage = _refused(_NO_FLOATS.format("gradient"))
     __setitem__ = fill_diagonal_ = _refused("a gradient that is a packed sum is not changed in parts: change a clone() of it, and assign that to "
                                             "p.grad")

@@ -80,6 +80,10 @@ def _config(rule, group, settings):
     return _lpmm.config(rule, *(0.0 if 0 < x < 1e-30 else x for x in given), settings)  # schedules end in rates that are as good as 0
 
 
+def _is_count(x):
+    return x.numel() == 1 and not x.is_complex() and 0 <= float(x) < 2**24 and float(x).is_integer()  # as fp32 counts
+
+
 def _bounds(x):
     return map(float, torch.aminmax(x)) if x.numel() else (0, 0)
 
@@ -475,8 +479,7 @@ class Optimizer(torch.optim.Optimizer):
             if value is None:  # of torch's SGD
                 continue
             value = lpmm._typed(f"parameter {ordinal}: the state '{key}' is no tensor", torch.as_tensor, value)
-            number = float(value) if value.numel() == 1 and not value.is_complex() else -1.0
-            if key == "step" and not (0 <= number < 2**24 and number.is_integer()):  # as fp32 counts
+            if key == "step" and not _is_count(value):
                 raise ValueError(f"parameter {ordinal}: the state 'step' is {saved[key]!r}, but must be a number of steps below 2^24")
             role = self.torch_names.get(key, key)
             low, high = _bounds(here(value)) if value.is_floating_point() and role in slot.states else (0, 0)

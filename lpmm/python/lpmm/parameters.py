@@ -7,7 +7,8 @@ import weakref
 import torch
 
 from . import _lpmm
-from .gradients import PARAMETER, READERS, Memory, PackedGradient, check_alone, check_type, on_values, read, views, where, without_memory
+from .gradients import (PARAMETER, READERS, Memory, PackedGradient, check_alone, check_type, is_shared, on_values, read, views, where,
+                        without_memory)
 
 _PANEL = 1 << 22  # elements of a weight that exist at once
 _kept = threading.local()
@@ -92,8 +93,7 @@ class PackedParameter(torch.Tensor):
         width = self.shape[1]
         return self.decode(first * width, _room("panel", self, _decoded(dtype), rows, width)).to(dtype)
 
-    def is_shared(self):  # torch's own ends the process where there is no memory
-        return False
+    is_shared = is_shared
 
     def take_gradient(self, part, first):
         """Under the lock: adds the gradient of some rows, from one on, to the packed sum, or else to a float gradient."""
