@@ -57,7 +57,7 @@ def test_a_state_that_is_refused_changes_nothing(change, text):
     bad["param_groups"][0]["lr"] = 7.0
     bad["param_groups"][0]["betas"] = (0.0, 0.9)
     change(bad)
-    with pytest.raises((ValueError, TypeError), match=text):
+    with pytest.raises(TypeError if text in ("no tensor", "lr is None", "last_lr") else ValueError, match=text):
         optimizer.load_state_dict(bad)
     after = optimizer.state_dict()
     assert after["param_groups"] == states["param_groups"]
@@ -143,7 +143,7 @@ def test_what_is_written_to_a_group_is_checked_before_a_step_changes_anything(wr
     optimizer.step()
     optimizer.param_groups[1].update(written)
     before = [p.clone() for p in ps], copy.deepcopy(optimizer.state_dict()["state"])
-    with pytest.raises((ValueError, TypeError), match=text):
+    with pytest.raises(TypeError if "last_lr" in written else ValueError, match=text):
         optimizer.step()
     assert all(map(torch.equal, ps, before[0]))
     assert all(torch.equal(v, optimizer.state[ps[i]][k]) for i in (0, 1) for k, v in before[1][i].items())

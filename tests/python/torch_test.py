@@ -188,8 +188,12 @@ def test_states_of_another_kind_are_refused():
         lpmm.AdamW(model.parameters(), preset="lpmm").load_state_dict(optimizer.state_dict())
     theirs = torch.optim.Adam(model.parameters(), amsgrad=True)
     train(model, theirs, 1)
+    state = theirs.state_dict()
     with pytest.raises(ValueError, match="no amsgrad"):
-        lpmm.Adam(model.parameters()).load_state_dict(theirs.state_dict())
+        lpmm.Adam(model.parameters()).load_state_dict(state)
+    state["param_groups"][0]["amsgrad"] = False
+    with pytest.raises(ValueError, match="max_exp_avg_sq"):
+        lpmm.Adam(model.parameters()).load_state_dict(state)
 
 
 def test_muons_constants_are_named():

@@ -68,7 +68,7 @@ class _Slot:
         return state
 
 
-def _number(group, key):
+def _as_number(group, key):
     try:
         return float(group[key])
     except (TypeError, ValueError):
@@ -76,7 +76,7 @@ def _number(group, key):
 
 
 def _config(rule, group, settings):
-    given = [_number(group, k) for k in ("lr", "weight_decay")]
+    given = [_as_number(group, k) for k in ("lr", "weight_decay")]
     return _lpmm.config(rule, *(0.0 if 0 < x < 1e-30 else x for x in given), settings)  # schedules end in rates that are as good as 0
 
 
@@ -200,9 +200,7 @@ class Optimizer(torch.optim.Optimizer):
         self._fold_again()
 
     def _check_group(self, group):
-        for name in self._missing:
-            if group.get(name):
-                raise ValueError(f"a group of {type(self).__name__} has no {name}; leave it out, or take torch.optim's")
+        self._check_lacks(group, self._missing)
         self._checked(group)
         for ordinal, of, p in self._places():
             if of is not group:
@@ -211,17 +209,20 @@ class Optimizer(torch.optim.Optimizer):
             _lpmm.open(where(here(p)))
             _Slot(p, group, ordinal, self.rule, self._settings(group))
 
+    def _check_lacks(self, group, names):
+        for name in names:
+            if group.get(name):
+                raise ValueError(f"a group of {type(self).__name__} has no {name}; " + (
+                    "leave it out, or take torch.optim's" if name in self._missing else "give it to the optimizer, for all groups"))
+
     def _checked(self, group):
         """The rule's configuration of a group, to which somebody may have written."""
-        for name, advice in (("amsgrad", "take torch.optim's"), ("clip_norm", "give it to the optimizer, for all groups"),
-                             ("on_nonfinite", "give it to the optimizer, for all groups")):
-            if group.get(name):
-                raise ValueError(f"a group of {type(self).__name__} has no {name}; {advice}")
+        self._check_lacks(group, ("amsgrad", "clip_norm", "on_nonfinite"))
         if not isinstance(group["maximize"], (bool, numbers.Integral)):
             raise ValueError(f"maximize is {group['maximize']!r}, but must be True or False")
         if isinstance(group["min_elements"], numbers.Integral) and group["min_elements"] < 0:
             raise ValueError(f"min_elements is {group['min_elements']}, but must be a whole number from 0 on")
-        _number(group, "last_lr")
+        _as_number(group, "last_lr")
         if group["bf16_rounding"] not in ("sr", "rn"):
             raise ValueError(f"bf16_rounding is {group['bf16_rounding']!r}, but must be 'sr' or 'rn'")
         if not isinstance(group["seed"], numbers.Integral) or not 0 <= group["seed"] < 2**64:
