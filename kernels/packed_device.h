@@ -58,6 +58,34 @@ class PeerMemory {
   PeerMemory() = default;
 };
 
+// Carries bytes from a device's memory to that of devices of other processes, of any host, without the host's
+// memory between.
+class DeviceLink {
+ public:
+  struct Part {
+    int rank = 0;
+    std::byte* at = nullptr;  // of the device's memory
+    std::int64_t bytes = 0;
+  };
+  // All work that was queued on the device when it was made. Null: when the exchange begins.
+  using Mark = std::shared_ptr<const void>;
+
+  virtual ~DeviceLink() = default;
+  DeviceLink(const DeviceLink&) = delete;
+  DeviceLink& operator=(const DeviceLink&) = delete;
+  virtual Mark mark() = 0;
+  // Begins an exchange, which waits for the mark's work and then goes on beside what else the device does.
+  // What is sent to a rank arrives there in the order of its parts, which are as long as those that the rank
+  // receives. All stay in place until is_done(), before which no other exchange begins.
+  virtual void begin(const Mark& after, std::span<const Part> send, std::span<const Part> receive) = 0;
+  // Returns true if the link is open and nothing is under way. Work that is queued on the device from then on
+  // reads what has come. Throws std::runtime_error where the exchange, or the opening, has failed.
+  virtual bool is_done() = 0;
+
+ protected:
+  DeviceLink() = default;
+};
+
 class PackedDevice : public kernels::PackedKernels, public kernels::MatrixKernels {
  public:
   virtual ~PackedDevice() = default;
@@ -90,6 +118,13 @@ class PackedDevice : public kernels::PackedKernels, public kernels::MatrixKernel
   // here.
   virtual std::string peer_name(const std::byte* /*memory*/) { return {}; }
   virtual std::unique_ptr<PeerMemory> open_peer(std::string_view /*name*/) { return nullptr; }
+  // A link of this device to those of other processes. The name that one of them makes lets all open it;
+  // empty where it has none. It is open when it says so (DeviceLink::is_done); null where it cannot be opened
+  // here.
+  virtual std::string link_name() { return {}; }
+  virtual std::unique_ptr<DeviceLink> open_link(std::string_view /*name*/, int /*rank*/, int /*ranks*/) {
+    return nullptr;
+  }
   // The host as a device, which is its own. Sizes of scratch memory are for so many threads of it.
   virtual PackedDevice& host() = 0;
   // Threads of the host, for what is done there: reading data, drawing initial values.

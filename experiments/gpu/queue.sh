@@ -81,8 +81,8 @@ average() {
   llama qwen2-0.5b 8
   for share in 0 0.999; do once 200 "average_$share" beside_plan "${run[@]}" --set train.average=$share; done
 }
-# ranks: one process, and two that share the GPU and read each other's memory or send it, with all weights in each and with
-# weights in shares: speed, whether they could read, and whether all store the same.
+# ranks: one process, and two that read each other's memory or send it, by the host or by NCCL, with all weights in each and
+# with weights in shares: speed, how they did it, and whether all store the same. NCCL takes no two ranks of one GPU.
 ranks() {
   local run same=true name stage
   [ $mode = dry ] || text_of_sources >"$logs/text"
@@ -92,13 +92,14 @@ ranks() {
     --set ranks.slots=2 --json --quiet)
   once 120 one "$lpmm" train "${run[@]}" --out "$logs/one"
   for stage in 1 3; do
-    for name in read sent; do
+    for name in read sent nccl; do
       once 120 ${name}_$stage "$lpmm" train "${run[@]}" --ranks 2 --set ranks.stage=$stage \
-        --set ranks.reads=$([ $name = read ] && echo true || echo false) --out "$logs/${name}_$stage"
+        --set ranks.reads=$([ $name = read ] && echo true || echo false) \
+        --set ranks.nccl=$([ $name = nccl ] && echo true || echo false) --out "$logs/${name}_$stage"
     done
   done
   [ $mode != dry ] || return 0
-  for name in read_1 sent_1 read_3 sent_3; do
+  for name in {read,sent,nccl}_{1,3}; do
     cmp -s "$logs/one/checkpoints"/step_*/model.safetensors "$logs/$name/checkpoints"/step_*/model.safetensors || same=false
   done
   put same_bytes $same

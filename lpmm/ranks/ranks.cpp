@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <thread>
 #include <utility>
 
 namespace lpmm {
@@ -21,6 +22,7 @@ class Alone final : public Ranks {
   void swap_at(const RankPlace&, std::span<const std::span<const std::byte>>,
                std::span<const std::span<std::byte>>) override {}
   void set_timeout(double) override {}
+  double timeout() const override { return 0; }
 };
 
 // A socket that is closed once.
@@ -69,6 +71,7 @@ class LinkedRanks final : public Ranks {
   }
 
   void set_timeout(double seconds) override { timeout_ = seconds; }
+  double timeout() const override { return timeout_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -169,6 +172,18 @@ void Ranks::meet_at(const RankPlace& place) {
   std::vector<std::span<std::byte>> receive;
   for (std::byte& one : theirs) receive.emplace_back(&one, 1);
   swap_at(place, std::vector<std::span<const std::byte>>(n, {&mine, 1}), receive);
+}
+
+void Ranks::wait_at(const RankPlace& place, const std::function<bool()>& is_done) const {
+  constexpr int kYields = 100;  // it may be done soon
+  const auto began = std::chrono::steady_clock::now();
+  for (int idle = 0; !is_done(); ++idle) {
+    if (std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count() > timeout()) {
+      throw RankLost(
+          fmt::format("another rank has not been heard of for {:g} s, {}", timeout(), to_string(place)));
+    }
+    idle < kYields ? std::this_thread::yield() : std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
 }
 
 Ranks& alone() {

@@ -53,20 +53,31 @@ class Ranks {
   // "rank 3", and where that is, if they may be on several hosts.
   virtual std::string name_of(int rank) const;
   virtual void set_timeout(double seconds) = 0;
+  virtual double timeout() const = 0;
   // Returns true if each may read what the others have in memory: no rank is of another host, and none was
   // told to send it all the same, nor found that it cannot read.
   bool may_read() const { return reads_ && host_.ranks == size_; }
   void let_read(bool reads) {
     if (size_ > 1) reads_ = reads;
   }
+  // Returns true if their devices may send to each other without the host (DeviceLink); once a model memory
+  // is there, if they do.
+  bool may_link() const { return links_; }
+  void let_link(bool links) {
+    if (size_ > 1) links_ = links;
+  }
 
   // Sends send[i] to rank i and fills receive[i] with the bytes that it sends, whose number is known here;
   // all at once. Its own entries are not used.
   void swap(std::span<const std::span<const std::byte>> send, std::span<const std::span<std::byte>> receive) {
-    if (before_) before_();
+    begin_exchange();
     swap_at(*place_, send, receive);
   }
-  // Called before each swap(), and so before all that makes one; null: nothing is.
+  // Called before each exchange that another thread does not make: each swap(), and all that makes one. Null:
+  // nothing is.
+  void begin_exchange() const {
+    if (before_) before_();
+  }
   void before_swaps(std::function<void()> call) { before_ = std::move(call); }
   // A swap that nothing is called before; `place` is for errors. Another thread may call it, if no call is
   // under way.
@@ -98,10 +109,14 @@ class Ranks {
   bool any(bool mine);
   // Returns when all ranks have come here. As of swap_at(), nothing is called before it.
   void meet_at(const RankPlace& place);
+  // Returns when something is done that ranks do without these calls. Throws RankLost where that takes longer
+  // than the timeout. Another thread may call it.
+  void wait_at(const RankPlace& place, const std::function<bool()>& is_done) const;
 
   std::int64_t sent_bytes() const { return sent_; }  // to all others so far
   std::int64_t read_bytes() const { return read_; }  // of others' memory, where it lies
   void count_read(std::int64_t bytes) { read_ += bytes; }
+  void count_sent(std::int64_t bytes) { sent_ += bytes; }
 
  protected:
   Ranks(int rank, int size) : host_{rank, size, size}, rank_(rank), size_(size) {}
@@ -110,7 +125,7 @@ class Ranks {
 
  private:
   int rank_, size_;
-  bool reads_ = true;
+  bool reads_ = true, links_ = true;
   std::atomic<std::int64_t> read_ = 0;
   std::function<void()> before_;
   RankPlace own_place_;

@@ -45,6 +45,7 @@ class Transport {
   // This process was stopped for longer than the timeout, so that the others have lost it.
   bool stood_still() const { return stood_still_; }
   void set_timeout(double seconds) { timeout_ = seconds; }
+  double timeout() const { return timeout_; }
 
   // What is known of all ranks; from now on those of this host are watched. Where the caller does not come
   // to hear of a loss soon, `abandon` is called on the thread with all endings, and does not return. A
@@ -120,6 +121,7 @@ class WiredRanks final : public Ranks {
     sent_ += transport_.swap(send, receive, place);
   }
   void set_timeout(double seconds) override { transport_.set_timeout(seconds); }
+  double timeout() const override { return transport_.timeout(); }
   std::string name_of(int rank) const override { return names_[static_cast<std::size_t>(rank)]; }
   void know(std::vector<std::string> names, const RankHost& host) {
     names_ = std::move(names);

@@ -97,6 +97,7 @@ struct RunConfig {
     int slots = 0;              // [ranks] 0: as many as there are ranks when the run starts
     int stage = 1;              // Sharding::stage
     bool reads = true;          // of one host, each other's memory, rather than send what is wanted
+    bool nccl = true;           // GPUs that send do it without the host's memory
     int timeout_seconds = 600;  // that a rank may be silent
   } ranks;
   int slots() const { return ranks.slots == 0 ? 1 : ranks.slots; }  // with that known

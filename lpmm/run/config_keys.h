@@ -345,6 +345,8 @@ void visit_ranks(Visitor& v, Config& c) {
             "reads them");
   v.boolean("reads", c.ranks.reads,
             "processes of one host read each other's memory where they can, rather than send what is wanted");
+  v.boolean("nccl", c.ranks.nccl,
+            "GPUs whose processes send do it by NCCL where that is found, rather than by the host's memory");
   v.integer("timeout_seconds", c.ranks.timeout_seconds, 1, 86'400,
             "seconds after which processes give up one that is silent; more than a test or a save takes");
 }

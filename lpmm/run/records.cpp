@@ -244,6 +244,7 @@ void add_ranks(Json& summary, Ranks& ranks) {
   ranks.now_in(summary.at("steps"), "end");
   (void)ranks.any(false);  // what each still had to send is sent
   summary["ranks"] = {{"reads", ranks.may_read()},
+                      {"nccl", ranks.may_link()},
                       {"sent_bytes", ranks.all(ranks.sent_bytes())},
                       {"read_bytes", ranks.all(ranks.read_bytes())},
                       {"peak_rss_bytes", ranks.all(peak_rss_bytes())}};

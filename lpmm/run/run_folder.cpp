@@ -21,7 +21,7 @@ namespace {
 bool may_change(const std::string& key) {
   for (const char* free : {"train.device", "train.threads", "train.steps", "train.epochs",
                            "train.eval_every_epochs", "train.max_failed_steps", "data.bleu", "memory.preset",
-                           "ranks.stage", "ranks.reads", "ranks.timeout_seconds"}) {
+                           "ranks.stage", "ranks.reads", "ranks.nccl", "ranks.timeout_seconds"}) {
     if (key == free) return true;
   }
   return key.starts_with("checkpoint.") || key.starts_with("log.") || key.starts_with("watch.");

@@ -431,6 +431,7 @@ TrainResult train(const Setup& setup, const Model& model, const TrainOptions& op
   const RunFolder folder(options.out);
   check_ranks(config, ranks.size());
   ranks.let_read(config.ranks.reads);
+  ranks.let_link(config.ranks.nccl);
   std::optional<TrainResult> done;
   if (ranks.is_first()) {
     check_run_folder(folder, config, options.resume, false);  // soon, and again under the lock
@@ -443,8 +444,7 @@ TrainResult train(const Setup& setup, const Model& model, const TrainOptions& op
   check_memory(plan, *device, ranks.host().ranks);
   std::optional<MadeFolder> made;  // removed again where nothing comes into it
   if (ranks.is_first()) made.emplace(folder.root);
-  Run run(setup, model, folder, plan, options, *device, ranks);
-  return run.go();
+  return Run(setup, model, folder, plan, options, *device, ranks).go();
 }
 
 }  // namespace lpmm

@@ -185,6 +185,7 @@ TEST(RanksOfRuns, ReadWhatOthersHaveOrAreSentIt) {
       EXPECT_EQ(train_on(2, config_of(fmt::format(kText, scratch / "text"), settings), out), 0);
       const Json of_ranks = read_log(out + "/log.jsonl").back().at("ranks");
       if (reads && !of_ranks.at("reads")) GTEST_SKIP() << "the system forbids processes to read each other";
+      EXPECT_EQ(of_ranks.at("nccl"), false) << "on CPUs";
       sent.push_back(of_ranks.at("sent_bytes").at(1));
       read.push_back(of_ranks.at("read_bytes").at(1));
     }
@@ -236,6 +237,7 @@ class Tested final : public Ranks {
  public:
   explicit Tested(Ranks& ranks) : Ranks(ranks.rank(), ranks.size()), ranks_(ranks) {}
   void set_timeout(double seconds) override { ranks_.set_timeout(seconds); }
+  double timeout() const override { return ranks_.timeout(); }
   void swap_at(const RankPlace& place, std::span<const std::span<const std::byte>> send,
                std::span<const std::span<std::byte>> receive) override {
     if (place.phase == std::string_view("end of the step")) raise(SIGKILL);

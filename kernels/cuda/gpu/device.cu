@@ -102,6 +102,7 @@ BackendInfo gpu_backend() {
     info.why_not = e.what();
   }
   if (const auto cudnn = cuda::load_cudnn()) info.libraries.push_back(cuda::version_of(*cudnn));
+  if (const std::string nccl = nccl_version(); !nccl.empty()) info.libraries.push_back(nccl);
   return info;
 }
 

@@ -19,6 +19,7 @@
 #include "kernels/cuda/gpu/gpu.h"
 #include "kernels/cuda/gpu/peer.h"
 #include "kernels/cuda/gpu/products.h"
+#include "kernels/cuda/gpu/side_queue.h"
 
 namespace lpmm::kernels::cuda {
 
@@ -121,6 +122,11 @@ class OnGpu : public Base {
   std::unique_ptr<PeerMemory> open_peer(std::string_view name) override {
     open();
     return cuda::open_peer(name, gpu_.stream());
+  }
+  std::string link_name() override { return nccl_name(); }
+  std::unique_ptr<DeviceLink> open_link(std::string_view name, int rank, int ranks) override {
+    open();
+    return open_nccl(name, rank, ranks, open_side_queue(gpu_.options().number, gpu_.stream()));
   }
   void matmul(const MatrixArgs& args, void* scratch) override {
     open();

@@ -24,29 +24,37 @@ void for_own(std::span<const std::int32_t> rows, std::int64_t width, std::int64_
 }  // namespace
 
 Asking::Asking(const MemoryState& memory, const Shares& shares, const Buckets& buckets)
-    : memory_(memory), ranks_(memory.ranks), shares_(shares), buckets_(buckets) {}
+    : memory_(memory),
+      carrier_(memory.slots->carrier()),
+      ranks_(memory.ranks),
+      shares_(shares),
+      buckets_(buckets) {}
 
 void Asking::serve(const RankPlace& place) {
   for (bool are_there = false; !are_there;) {
-    const std::vector<Want> wants = round({}, {}, {}, place);
+    const std::vector<Want> wants = round({}, {}, {}, nullptr, place);
     are_there = std::all_of(wants.begin(), wants.end(), [](const Want& w) { return w.is_nothing(); });
   }
 }
 
 void Asking::fetch(int bucket, std::byte* to, const RankPlace& place) {
   std::vector<std::span<std::byte>> receive;
-  for (int rank = 0; rank < ranks_.size(); ++rank) {
+  for (int rank = 0; rank < ranks_.size() && !carrier_.is_linked(); ++rank) {
     const auto [first, end] = buckets_.bytes_of(bucket, rank);
     receive.emplace_back(to + first, static_cast<std::size_t>(end - first));
   }
-  round({.bucket = bucket}, {}, receive, place);
+  round({.bucket = bucket}, {}, receive, to, place);
 }
 
-// Returns what every rank wants. What this one does is received where `receive` says, rank by rank.
+// Returns what every rank wants. What this one does is received where `receive` says, rank by rank; a bucket
+// by a link from `to` on.
 std::vector<Asking::Want> Asking::round(const Want& mine, Rows rows,
-                                        std::span<const std::span<std::byte>> receive,
+                                        std::span<const std::span<std::byte>> receive, std::byte* to,
                                         const RankPlace& place) {
   const auto n = static_cast<std::size_t>(ranks_.size()), me = static_cast<std::size_t>(ranks_.rank());
+  const auto by_host = [&](const Want& w) {
+    return !w.is_nothing() && (w.bucket < 0 || !carrier_.is_linked());
+  };
   std::vector<Want> wants(n, mine);
   std::vector<std::span<const std::byte>> send(n, std::as_bytes(std::span(&mine, 1)));
   std::vector<std::span<std::byte>> in(n);
@@ -67,7 +75,7 @@ std::vector<Asking::Want> Asking::round(const Want& mine, Rows rows,
   for (std::size_t i = 0; i < n; ++i) {
     const Want& want = wants[i];
     send[i] = {};
-    if (i == me || want.is_nothing()) continue;
+    if (i == me || !by_host(want)) continue;
     if (want.bucket >= 0) {
       auto& bytes = of_buckets[want.bucket];
       if (bytes.empty()) bytes = pieces_to_send(want.bucket);
@@ -79,10 +87,31 @@ std::vector<Asking::Want> Asking::round(const Want& mine, Rows rows,
   }
   in.assign(receive.begin(), receive.end());
   in.resize(n);
-  if (std::any_of(wants.begin(), wants.end(), [](const Want& w) { return !w.is_nothing(); })) {
-    ranks_.swap_at(place, send, in);
-  }
+  if (std::any_of(wants.begin(), wants.end(), by_host)) ranks_.swap_at(place, send, in);
+  if (carrier_.is_linked()) carry(wants, to, place);
   return wants;
+}
+
+// The buckets that ranks want, from device to device.
+void Asking::carry(std::span<const Want> wants, std::byte* to, const RankPlace& place) {
+  Parcels parcels;
+  for (int rank = 0; rank < ranks_.size(); ++rank) {
+    const int bucket = wants[static_cast<std::size_t>(rank)].bucket;
+    for (const Buckets::Piece& p : bucket < 0 ? std::span<const Buckets::Piece>{} : buckets_.pieces(bucket)) {
+      if (rank != ranks_.rank()) {
+        if (p.owner == ranks_.rank()) parcels.send(rank, own_piece(p));
+      } else if (p.owner != rank) {
+        const Codec& codec = memory_.view(p.tensor, Role::kParameter).codec;
+        parcels.receive(p.owner, piece_at(codec, to + p.at, p.count));
+      }
+    }
+  }
+  if (!parcels.is_empty()) carrier_.carry(parcels, place);
+}
+
+kernels::RoleView Asking::own_piece(const Buckets::Piece& piece) const {
+  const MemoryState::Tensor& t = memory_.tensors[static_cast<std::size_t>(piece.tensor)];
+  return part_of(t.view[Role::kParameter], piece.first - t.own_first, piece.count);
 }
 
 std::vector<std::byte> Asking::pieces_to_send(int bucket) const {
@@ -90,9 +119,7 @@ std::vector<std::byte> Asking::pieces_to_send(int bucket) const {
   const auto [first, end] = buckets_.bytes_of(bucket, ranks_.rank());
   bytes.reserve(static_cast<std::size_t>(end - first));
   for (const Buckets::Piece& p : buckets_.pieces(bucket)) {
-    if (p.owner != ranks_.rank()) continue;
-    const MemoryState::Tensor& t = memory_.tensors[static_cast<std::size_t>(p.tensor)];
-    append_piece(memory_.device, part_of(t.view[Role::kParameter], p.first - t.own_first, p.count), bytes);
+    if (p.owner == ranks_.rank()) append_piece(memory_.device, own_piece(p), bytes);
   }
   return bytes;
 }
@@ -106,7 +133,7 @@ std::vector<float> Asking::rows(int table, std::int64_t width, Rows rows, const 
     if (rank != me) part.resize(static_cast<std::size_t>(owned_of(rank, table, width, rows)));
     receive.push_back(std::as_writable_bytes(std::span(part)));
   }
-  round({.table = table, .rows = std::ssize(rows), .width = width}, rows, receive, place);
+  round({.table = table, .rows = std::ssize(rows), .width = width}, rows, receive, nullptr, place);
   parts[static_cast<std::size_t>(me)] = own_of(table, width, rows);
   std::vector<float> all(rows.size() * static_cast<std::size_t>(width));
   for (int rank = 0; rank < n; ++rank) {

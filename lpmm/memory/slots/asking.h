@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lpmm/memory/slots/buckets.h"
+#include "lpmm/memory/slots/parcels.h"
 #include "lpmm/ranks/ranks.h"
 
 namespace lpmm {
@@ -23,7 +24,8 @@ class Asking {
   using Rows = std::span<const std::int32_t>;
 
   Asking(const MemoryState& memory, const Shares& shares, const Buckets& buckets);
-  // The codes of a bucket that others own, at their places from `to` on, of the host's memory.
+  // The codes of a bucket that others own, at their places from `to` on: of the device's memory where it is
+  // linked, else of the host's.
   void fetch(int bucket, std::byte* to, const RankPlace& place);
   // Rows of a table, as values.
   std::vector<float> rows(int table, std::int64_t width, Rows rows, const RankPlace& place);
@@ -38,12 +40,15 @@ class Asking {
     bool is_nothing() const { return bucket < 0 && table < 0; }
   };
   std::vector<Want> round(const Want& mine, Rows rows, std::span<const std::span<std::byte>> receive,
-                          const RankPlace& place);
+                          std::byte* to, const RankPlace& place);
+  void carry(std::span<const Want> wants, std::byte* to, const RankPlace& place);
+  kernels::RoleView own_piece(const Buckets::Piece& piece) const;
   std::vector<std::byte> pieces_to_send(int bucket) const;
   std::vector<float> own_of(int table, std::int64_t width, Rows rows) const;
   std::int64_t owned_of(int rank, int table, std::int64_t width, Rows rows) const;
 
   const MemoryState& memory_;
+  Carrier& carrier_;
   Ranks& ranks_;
   const Shares& shares_;
   const Buckets& buckets_;

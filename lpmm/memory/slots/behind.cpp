@@ -9,11 +9,10 @@
 
 namespace lpmm {
 
-Behind::Behind(const Shares& shares, int tensors, Ranks& ranks, Exchange parameters, Exchange accumulators)
+Behind::Behind(const Shares& shares, int tensors, Ranks& ranks, Rounds calls)
     : ranks_(ranks),
       rounds_(shares.most_rounds()),
-      parameters_(std::move(parameters)),
-      accumulators_(std::move(accumulators)),
+      calls_(std::move(calls)),
       spans_(static_cast<std::size_t>(tensors)),
       made_(rounds_),
       allowed_(rounds_) {
@@ -83,9 +82,15 @@ bool Behind::sends_accumulators() {
 }
 
 // Those before `end` may be made from now on.
+void Behind::raise(std::size_t end) {
+  const std::size_t first = std::max(allowed_, rounds_);
+  if (end > first) calls_.are_complete(2 * rounds_ - end, 2 * rounds_ - first);
+  allowed_ = std::max(allowed_, end);
+}
+
 void Behind::allow(std::size_t end) {
   const std::scoped_lock lock(mutex_);
-  allowed_ = std::max(allowed_, end);
+  raise(end);
   if (runs_ || error_ || made_ >= allowed_) return;
   try {
     thread_ = std::async(std::launch::async, [this] { make_allowed(); });
@@ -96,7 +101,7 @@ void Behind::allow(std::size_t end) {
 
 void Behind::wait(std::size_t end) {
   std::unique_lock lock(mutex_);
-  allowed_ = std::max(allowed_, end);
+  raise(end);
   if (!runs_ && !error_ && made_ < end) {
     runs_ = true;
     lock.unlock();
@@ -113,7 +118,7 @@ void Behind::make_allowed() {
     while (made_ < allowed_) {
       const std::size_t next = made_;
       lock.unlock();
-      next < rounds_ ? parameters_(next) : accumulators_(2 * rounds_ - 1 - next);
+      next < rounds_ ? calls_.parameters(next) : calls_.accumulators(2 * rounds_ - 1 - next);
       lock.lock();
       ++made_;
       changed_.notify_all();

@@ -22,10 +22,14 @@ class Ranks;
 
 class Behind {
  public:
-  // The calls exchange a round. No other exchange of the ranks may come between the first tensor that is
+  // Calls that exchange a round, on another thread; and one before it, on the caller's, when the accumulators
+  // of these rounds are complete. No other exchange of the ranks may come between the first tensor that is
   // complete and the wait for accumulators; before each other one parameters are waited for.
-  using Exchange = std::function<void(std::size_t round)>;
-  Behind(const Shares& shares, int tensors, Ranks& ranks, Exchange parameters, Exchange accumulators);
+  struct Rounds {
+    std::function<void(std::size_t round)> parameters, accumulators;
+    std::function<void(std::size_t first, std::size_t end)> are_complete;
+  };
+  Behind(const Shares& shares, int tensors, Ranks& ranks, Rounds calls);
   // If no exception is under way, waits until the others have their parameters. A round that is under way
   // ends first in any case: when the others come to it, or are lost.
   ~Behind();
@@ -52,6 +56,7 @@ class Behind {
     std::size_t first = 0, end = 0;
   };
   // Rounds are counted from those of parameters on, and go on with those of accumulators.
+  void raise(std::size_t end);
   void allow(std::size_t end);
   void wait(std::size_t end);
   void make_allowed();
@@ -59,7 +64,7 @@ class Behind {
 
   Ranks& ranks_;
   const std::size_t rounds_;
-  const Exchange parameters_, accumulators_;
+  const Rounds calls_;
   std::atomic<std::uint32_t> step_ = 0;
   std::vector<Span> spans_;              // by tensor
   std::vector<std::size_t> incomplete_;  // by round: tensors that miss a gradient

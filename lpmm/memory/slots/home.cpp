@@ -22,7 +22,7 @@ Home::Home(const MemoryState& memory, const Shares& shares, Buckets buckets)
     if (memory.reaches_others()) break;  // nothing is kept
     held.bytes =
         allocate(memory.device, buckets_.most_bytes(), "parameters of other ranks", "ranks.stage = 1");
-    if (!memory.device.is_host()) held.staged.resize(static_cast<std::size_t>(buckets_.most_bytes()));
+    if (asking_ && !comes_to_device()) held.staged.resize(static_cast<std::size_t>(buckets_.most_bytes()));
   }
   ranks_.before_swaps([this] { settle(); });
 }
@@ -106,9 +106,13 @@ Home::Held& Home::oldest() {
                            [](const Held& a, const Held& b) { return a.used < b.used; });
 }
 
-// Other devices are not used by two threads at once.
+// Without a link, other devices are not used by two threads at once.
+bool Home::comes_to_device() const {
+  return memory_.device.is_host() || (!memory_.peers && memory_.slots->carrier().is_linked());
+}
+
 void Home::fetch_ahead() {
-  if (coming_.valid() || !memory_.device.is_host() || expected_ == std::ssize(last_order_)) return;
+  if (coming_.valid() || !comes_to_device() || expected_ == std::ssize(last_order_)) return;
   const int next = last_order_[static_cast<std::size_t>(expected_)];
   if (find(next) != nullptr) return;
   coming_bucket_ = next;
@@ -160,7 +164,7 @@ void Home::fetch(int bucket, Held& to, const RankPlace& place) {
     }
     return memory_.peers->read(reads, place);
   }
-  if (memory_.device.is_host()) return asking_->fetch(bucket, to.bytes.get(), place);
+  if (comes_to_device()) return asking_->fetch(bucket, to.bytes.get(), place);
   asking_->fetch(bucket, to.staged.data(), place);
   const std::int64_t bytes = buckets_.bytes_of(bucket, ranks_.size() - 1).end;
   memory_.device.upload(to.bytes.get(), to.staged.data(), bytes);

@@ -1,8 +1,8 @@
 // The home of parameters that ranks have parts of (ranks.stage = 3): a rank keeps what it owns, and reads the
 // rest: where it lies, if ranks reach each other's memory (Peers), else as its owners send it (Asking). Codes
-// come in buckets, which stay until a few others were read; rows of a table come as values. On the host the
-// next bucket, by the order in which ranks read before, is fetched while one is used. A device whose kernels
-// reach the others' memory keeps nothing.
+// come in buckets, which stay until a few others were read; rows of a table come as values. On the host, and
+// on devices that are linked, the next bucket, by the order in which ranks read before, is fetched while one
+// is used. A device whose kernels reach the others' memory keeps nothing.
 #pragma once
 
 #include <array>
@@ -57,6 +57,7 @@ class Home {
   Held* find(int bucket);
   Held& oldest();
   void fetch(int bucket, Held& to, const RankPlace& place);
+  bool comes_to_device() const;  // a bucket, without a copy of the host's
   void fetch_ahead();
   void wait();
   void settle();

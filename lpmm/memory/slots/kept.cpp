@@ -24,7 +24,7 @@ std::vector<KeptPlaces::Place>& alike(std::vector<Free>& free, const Spec& codec
 }  // namespace
 
 KeptPlaces::KeptPlaces(const Shares& shares, std::span<const TensorInfo> tensors, const Policy& policy,
-                       const Sharding& sharding)
+                       const Sharding& sharding, bool from_their_place)
     : sharding_(sharding) {
   std::vector<Spec> codecs;
   for (const TensorInfo& t : tensors) codecs.push_back(specs_for(policy, t)[Role::kAccumulator]);
@@ -32,7 +32,7 @@ KeptPlaces::KeptPlaces(const Shares& shares, std::span<const TensorInfo> tensors
   const auto own = shares.rounds(sharding.rank);
   std::vector<Free> free;
   places_.resize(own.size());
-  for (std::size_t j = shares.most_rounds(); j-- > 0;) {
+  const auto add_free = [&](std::size_t j) {
     for (int rank = 0; rank < sharding.ranks; ++rank) {
       const auto theirs = shares.rounds(rank);
       if (rank == sharding.rank || j >= theirs.size()) continue;
@@ -41,20 +41,24 @@ KeptPlaces::KeptPlaces(const Shares& shares, std::span<const TensorInfo> tensors
         for (int slot = 0; slot < sharding.own_slots(); ++slot) places.push_back({p.tensor, slot, p.first});
       }
     }
-    if (j >= own.size()) continue;
-    std::vector<Place>& taken = places_[j];
-    for (int slot = sharding.own_slots(); slot < sharding.slots; ++slot) {
-      for (const Shares::Piece& p : own[j].pieces) {
-        std::vector<Place>& places = alike(free, codec_of(p), p.count);
-        if (places.empty()) {
-          taken.push_back({-1, 0, bytes_});
-          bytes_ += piece_bytes(codec_of(p), p.count);
-        } else {
-          taken.push_back(places.back());
-          places.pop_back();
-        }
-      }
+  };
+  const auto take = [&](const Shares::Piece& p) {
+    std::vector<Place>& places = alike(free, codec_of(p), p.count);
+    Place place{-1, 0, bytes_};
+    if (places.empty()) {
+      bytes_ += piece_bytes(codec_of(p), p.count);
+    } else {
+      place = places.back();
+      places.pop_back();
     }
+    return place;
+  };
+  for (std::size_t j = shares.most_rounds(); j-- > 0;) {
+    if (!from_their_place) add_free(j);
+    for (int slot = sharding.own_slots(); j < own.size() && slot < sharding.slots; ++slot) {
+      for (const Shares::Piece& p : own[j].pieces) places_[j].push_back(take(p));
+    }
+    if (from_their_place) add_free(j);
   }
 }
 

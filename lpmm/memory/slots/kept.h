@@ -2,6 +2,7 @@
 // that it has sent itself, which nobody reads any more, and what fits none of these in memory of its own. So
 // they may be sent early, and are sent once where gradients are clipped; a rank that owns no more than its
 // part needs next to no memory for it. A pure function of the shares: rounds come from the last to the first.
+// Where they are sent from where they lie, those of a round are not free before the next one.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,7 @@ class KeptPlaces {
     std::int64_t first = 0;
   };
   KeptPlaces(const Shares& shares, std::span<const TensorInfo> tensors, const Policy& policy,
-             const Sharding& sharding);
+             const Sharding& sharding, bool from_their_place);
 
   // The place of a piece of a round of this rank's, as another rank has it in a slot; slots are those of all.
   const Place& at(std::size_t round, std::size_t piece, int slot) const;

@@ -201,7 +201,8 @@ std::int64_t slot_workspace_bytes(std::span<const TensorInfo> tensors, const Pol
   const Shares shares(tensors, policy, optimizer, sharding);
   const std::int64_t at_once =
       sharding.ranks == 1 ? 0 : bytes_at_once(shares, tensors, policy, sharding) * (sharding.ranks - 1);
-  const std::int64_t kept = sharding.ranks == 1 ? 0 : KeptPlaces(shares, tensors, policy, sharding).bytes();
+  const std::int64_t kept =
+      sharding.ranks == 1 ? 0 : KeptPlaces(shares, tensors, policy, sharding, false).bytes();
   const std::int64_t home =
       sharding.divides_parameters()
           ? Home::workspace_bytes(Buckets(tensors, policy, shares, sharding.ranks), sharding.ranks)

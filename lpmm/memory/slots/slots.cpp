@@ -19,12 +19,6 @@ kernels::RoleView floats_at(float* values, std::int64_t count) {
   return view_of({values, static_cast<std::size_t>(count)});
 }
 
-// What lies on the host as it was sent, to the device.
-void put(PackedDevice& device, const kernels::RoleView& from, const kernels::RoleView& to) {
-  device.upload(to.codes, from.codes, code_bytes(to.codec.format, to.elements));
-  if (to.steps != nullptr) device.upload(to.steps, from.steps, step_bytes(to.codec, to.elements));
-}
-
 struct SquareOf {
   int tensor = 0;
   std::int64_t first = 0;
@@ -52,7 +46,9 @@ Slots::Slots(std::span<const TensorInfo> tensors, const Policy& policy, const Op
 
 void Slots::allocate_exchange(MemoryState& memory) {
   const auto n = static_cast<std::size_t>(ranks_.size());
-  if (n == 1 || memory.reaches_others()) return;
+  if (n == 1) return;
+  ranks_.let_link(!memory.peers && ranks_.may_link());
+  if (memory.reaches_others()) return;
   std::vector<TensorInfo> tensors;
   for (const MemoryState::Tensor& t : memory.tensors) tensors.push_back(t.info);
   if (memory.peers) {
@@ -61,16 +57,21 @@ void Slots::allocate_exchange(MemoryState& memory) {
                        "a smaller model");
     return;
   }
-  out_.resize(n);
-  in_.resize(n);
-  kept_.emplace(shares_, tensors, memory.policy, memory.sharding);
+  carrier_ = std::make_unique<Carrier>(memory.device, ranks_);
+  kept_.emplace(shares_, tensors, memory.policy, memory.sharding, carrier_->is_linked());
   kept_memory_ = allocate(memory.device, kept_->bytes(), "accumulators of other ranks", "a smaller model");
-  // Other devices are not used by two threads at once, and parameters in shares are exchanged meanwhile.
-  if (!memory.device.is_host() || memory.sharding.divides_parameters()) return;
+  marks_.resize(shares_.most_rounds());
+  // A device without a link is not used by two threads at once, and parameters in shares are exchanged
+  // meanwhile.
+  if (!(memory.device.is_host() || carrier_->is_linked()) || memory.sharding.divides_parameters()) return;
   memory.behind = std::make_unique<Behind>(
       shares_, static_cast<int>(tensors.size()), ranks_,
-      [this, &memory](std::size_t round) { hand_out(memory, round); },
-      [this, &memory](std::size_t round) { exchange(memory, round); });
+      Behind::Rounds{[this, &memory](std::size_t round) { hand_out(memory, round); },
+                     [this, &memory](std::size_t round) { exchange(memory, round); },
+                     [this](std::size_t first, std::size_t end) {
+                       std::fill(marks_.begin() + static_cast<std::ptrdiff_t>(first),
+                                 marks_.begin() + static_cast<std::ptrdiff_t>(end), carrier_->mark());
+                     }});
 }
 
 Share Slots::own_microbatches() const {
@@ -100,54 +101,50 @@ const Shares::Round* Slots::round(int rank, std::size_t index) const {
   return index < rounds.size() ? &rounds[index] : nullptr;
 }
 
-Slots::Layout Slots::layout(const MemoryState& memory, const Shares::Round* round, Role role) const {
+// The places of a round's pieces of one slot in what is read of a rank.
+Slots::Layout Slots::layout(const MemoryState& memory, const Shares::Round& round) const {
   Layout layout;
-  if (round == nullptr) return layout;
-  for (const Shares::Piece& p : round->pieces) {
+  for (const Shares::Piece& p : round.pieces) {
     layout.at.push_back(layout.bytes);
-    if (role == Role::kParameter && shares_.divides_parameter(p.tensor)) continue;  // stays with its owner
-    layout.bytes += piece_bytes(view_in(memory, p, role).codec, p.count);
+    layout.bytes += piece_bytes(view_in(memory, p, Role::kAccumulator).codec, p.count);
   }
   return layout;
 }
 
-void Slots::swap(const MemoryState& memory, const char* phase,
-                 std::span<const std::span<const std::byte>> send,
-                 std::span<const std::span<std::byte>> receive) {
-  if (!memory.behind) return ranks_.swap(send, receive);
-  ranks_.swap_at({memory.behind->step(), phase}, send, receive);
+void Slots::carry(const MemoryState& memory, const char* phase, const Parcels& parcels,
+                  const DeviceLink::Mark& after) {
+  if (memory.behind) return carrier_->carry(parcels, {memory.behind->step(), phase}, after);
+  ranks_.begin_exchange();
+  carrier_->carry(parcels, ranks_.place());
 }
 
 // Every rank gets its pieces of this round from all slots, and keeps them until the update.
 void Slots::exchange(MemoryState& memory, std::size_t index) {
-  const auto n = static_cast<std::size_t>(ranks_.size());
-  std::vector<std::span<const std::byte>> send(n);
-  std::vector<std::span<std::byte>> receive(n);
-  const Layout own = layout(memory, round(ranks_.rank(), index), Role::kAccumulator);
-  for (std::size_t i = 0; i < n; ++i) {
-    if (static_cast<int>(i) == ranks_.rank()) continue;
-    out_[i].clear();
-    for (int slot = 0; slot < own_; ++slot) {
-      const Shares::Round* theirs = round(static_cast<int>(i), index);
-      if (theirs == nullptr) break;
+  Parcels parcels;
+  for (int slot = 0; slot < count_; ++slot) {
+    const int rank = slot / own_;
+    const Shares::Round* const mine = round(ranks_.rank(), index);
+    for (std::size_t i = 0; mine != nullptr && rank != ranks_.rank() && i < mine->pieces.size(); ++i) {
+      parcels.receive(rank, kept_at(memory, mine->pieces[i], kept_->at(index, i, slot)));
+    }
+  }
+  for (int rank = 0; rank < ranks_.size(); ++rank) {
+    const Shares::Round* const theirs = round(rank, index);
+    for (int slot = 0; theirs != nullptr && rank != ranks_.rank() && slot < own_; ++slot) {
       for (const Shares::Piece& p : theirs->pieces) {
         const kernels::RoleView all = accumulator(view_in(memory, p, Role::kAccumulator), slot);
-        append_piece(memory.device, part_of(all, p.first, p.count), out_[i]);
+        parcels.send(rank, part_of(all, p.first, p.count));
       }
     }
-    in_[i].resize(static_cast<std::size_t>(own_ * own.bytes));
-    send[i] = out_[i];
-    receive[i] = in_[i];
   }
-  swap(memory, "gradients", send, receive);
-  keep(memory, index, own);
+  carry(memory, "gradients", parcels, std::exchange(marks_[index], nullptr));
 }
 
 // Where kernels reach the others' accumulators, summing reads them.
 void Slots::read_versions(MemoryState& memory, std::size_t index) {
   const Shares::Round* own = round(ranks_.rank(), index);
   if (own == nullptr) return;
-  const Layout of_slot = layout(memory, own, Role::kAccumulator);
+  const Layout of_slot = layout(memory, *own);
   if (memory.reaches_others()) return ranks_.count_read((count_ - own_) * of_slot.bytes);
   Peers::Reads reads;
   for (int slot = 0; slot < count_; ++slot) {
@@ -160,21 +157,6 @@ void Slots::read_versions(MemoryState& memory, std::size_t index) {
     }
   }
   memory.peers->read(reads, ranks_.place());
-}
-
-// Puts what came in this round where it stays until the update.
-void Slots::keep(MemoryState& memory, std::size_t index, const Layout& own) {
-  const Shares::Round* mine = round(ranks_.rank(), index);
-  for (int slot = 0; slot < count_ && mine != nullptr; ++slot) {
-    const int rank = slot / own_;
-    if (rank == ranks_.rank()) continue;
-    std::byte* const sent = in_[static_cast<std::size_t>(rank)].data() + slot % own_ * own.bytes;
-    for (std::size_t i = 0; i < mine->pieces.size(); ++i) {
-      const Shares::Piece& p = mine->pieces[i];
-      const kernels::RoleView to = kept_at(memory, p, kept_->at(index, i, slot));
-      put(memory.device, piece_at(to.codec, sent + own.at[i], p.count), to);
-    }
-  }
 }
 
 kernels::RoleView Slots::kept_at(const MemoryState& memory, const Shares::Piece& piece,
@@ -204,7 +186,7 @@ kernels::RoleView Slots::version(const MemoryState& memory, std::size_t index, s
 void Slots::sum(MemoryState& memory, std::size_t index) {
   const Shares::Round* own = round(ranks_.rank(), index);
   if (own == nullptr) return;
-  const Layout of_slot = layout(memory, own, Role::kAccumulator);
+  const Layout of_slot = layout(memory, *own);
   for (std::size_t i = 0; i < own->pieces.size(); ++i) {
     const Shares::Piece& p = own->pieces[i];
     for (int slot = 0; slot < count_; ++slot) {
@@ -281,39 +263,17 @@ void Slots::update_pieces(MemoryState& memory, const Clip& clip, std::size_t ind
 
 // Every rank takes the parameters that the others updated in this round.
 void Slots::hand_out(MemoryState& memory, std::size_t index) {
-  const auto n = static_cast<std::size_t>(ranks_.size()), me = static_cast<std::size_t>(ranks_.rank());
-  std::vector<std::byte>& mine = out_[me];
-  mine.clear();
-  if (const Shares::Round* own = round(ranks_.rank(), index); own != nullptr) {
-    for (const Shares::Piece& p : own->pieces) {
-      if (shares_.divides_parameter(p.tensor)) continue;
-      append_piece(memory.device, part_of(view_in(memory, p, Role::kParameter), p.first, p.count), mine);
+  Parcels parcels;
+  for (int rank = 0; rank < ranks_.size(); ++rank) {
+    const Shares::Round* const theirs = round(rank, index);
+    for (std::size_t i = 0; theirs != nullptr && i < theirs->pieces.size(); ++i) {
+      const Shares::Piece& p = theirs->pieces[i];
+      if (shares_.divides_parameter(p.tensor)) continue;  // stays with its owner
+      const kernels::RoleView piece = part_of(view_in(memory, p, Role::kParameter), p.first, p.count);
+      rank == ranks_.rank() ? parcels.send_to_all(piece) : parcels.receive(rank, piece);
     }
   }
-  std::vector<std::span<const std::byte>> send(n, mine);
-  std::vector<std::span<std::byte>> receive(n);
-  std::size_t bytes = mine.size();
-  for (std::size_t i = 0; i < n; ++i) {
-    if (i == me) continue;
-    in_[i].resize(
-        static_cast<std::size_t>(layout(memory, round(static_cast<int>(i), index), Role::kParameter).bytes));
-    receive[i] = in_[i];
-    bytes += in_[i].size();
-  }
-  if (bytes == 0) return;  // for all ranks: parameters of this round stay with their owners
-  swap(memory, "parameters", send, receive);
-  for (std::size_t i = 0; i < n; ++i) {
-    const Shares::Round* theirs = round(static_cast<int>(i), index);
-    if (i == me || theirs == nullptr) continue;
-    const Layout at = layout(memory, theirs, Role::kParameter);
-    for (std::size_t k = 0; k < theirs->pieces.size(); ++k) {
-      const Shares::Piece& p = theirs->pieces[k];
-      if (shares_.divides_parameter(p.tensor)) continue;
-      const kernels::RoleView to = part_of(view_in(memory, p, Role::kParameter), p.first, p.count);
-      const kernels::RoleView from = piece_at(to.codec, in_[i].data() + at.at[k], p.count);
-      put(memory.device, from, to);
-    }
-  }
+  if (!parcels.is_empty()) carry(memory, "parameters", parcels, nullptr);  // it is so on all ranks or none
 }
 
 // The same by reading, when all have updated.

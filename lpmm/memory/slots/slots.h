@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "kernels/packed_device.h"
 #include "lpmm/memory/clipping.h"
 #include "lpmm/memory/slots/kept.h"
+#include "lpmm/memory/slots/parcels.h"
 #include "lpmm/memory/slots/shares.h"
 #include "lpmm/memory/step.h"
 
@@ -40,6 +42,7 @@ class Slots {
   kernels::RoleView accumulator(const kernels::RoleView& first, int slot) const;
   int copies_of(std::size_t bytes);  // remembers them, and returns how many slots need memory here
   const Shares& shares() const { return shares_; }
+  Carrier& carrier() const { return *carrier_; }  // where ranks send
   std::vector<std::int64_t> owned_ends(int tensor) const;
 
   // The square sums of the summed gradient; for steps that clip, before the update.
@@ -49,18 +52,16 @@ class Slots {
   void update(MemoryState& memory, const Clip& clip);
 
  private:
-  // The places of a round's pieces of one slot in the bytes that a rank sends.
   struct Layout {
     std::vector<std::int64_t> at;
     std::int64_t bytes = 0;  // of all
   };
   const Shares::Round* round(int rank, std::size_t index) const;  // null: it has fewer
-  Layout layout(const MemoryState& memory, const Shares::Round* round, Role role) const;
-  void swap(const MemoryState& memory, const char* phase, std::span<const std::span<const std::byte>> send,
-            std::span<const std::span<std::byte>> receive);
+  Layout layout(const MemoryState& memory, const Shares::Round& round) const;
+  void carry(const MemoryState& memory, const char* phase, const Parcels& parcels,
+             const DeviceLink::Mark& after);
   void exchange(MemoryState& memory, std::size_t index);
   void read_versions(MemoryState& memory, std::size_t index);
-  void keep(MemoryState& memory, std::size_t index, const Layout& own);
   kernels::RoleView kept_at(const MemoryState& memory, const Shares::Piece& piece,
                             const KeptPlaces::Place& place) const;
   kernels::RoleView version(const MemoryState& memory, std::size_t index, std::size_t piece, int slot,
@@ -81,8 +82,9 @@ class Slots {
   DeviceMemory sums_, staged_;      // fp32; what was read of the others
   std::optional<KeptPlaces> kept_;  // where ranks send: where that lies until the update, in place of staged_
   DeviceMemory kept_memory_;
-  bool has_taken_ = false;  // accumulators of the step under way, to clip by them
-  std::vector<std::vector<std::byte>> out_, in_;
+  bool has_taken_ = false;                   // accumulators of the step under way, to clip by them
+  std::unique_ptr<Carrier> carrier_;         // where ranks send
+  std::vector<DeviceLink::Mark> marks_;      // by round: its accumulators are complete
   std::vector<kernels::RoleView> versions_;  // of a piece, in all slots
   struct Counted {
     int tensor = 0;

@@ -25,7 +25,12 @@ class BehindThread : public ::testing::Test {
 
   Behind make() {
     return {shares_, static_cast<int>(kLargeTensors.size()), *ranks_[0],
-            [this](std::size_t round) { send('p', round); }, [this](std::size_t round) { send('a', round); }};
+            Behind::Rounds{[this](std::size_t round) { send('p', round); },
+                           [this](std::size_t round) { send('a', round); },
+                           [this](std::size_t first, std::size_t end) {
+                             EXPECT_EQ(std::this_thread::get_id(), here_);
+                             for (std::size_t j = end; j-- > first;) complete_.push_back(j);
+                           }}};
   }
   void send(char what, std::size_t round) {
     const std::scoped_lock lock(mutex_);
@@ -63,7 +68,8 @@ class BehindThread : public ::testing::Test {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Sent> sent_;
-  bool is_here_ = true;  // this thread has sent all
+  std::vector<std::size_t> complete_;  // rounds of accumulators
+  bool is_here_ = true;                // this thread has sent all
   char fails_ = ' ';
 };
 
@@ -78,6 +84,22 @@ TEST_F(BehindThread, AccumulatorsGoFromTheLastRoundOnAsTheyAreComplete) {
   for (int tensor = 0; tensor < last_; ++tensor) behind.complete(tensor);
   behind.wait_for_accumulators();
   EXPECT_EQ(sent_, all('a'));
+}
+
+TEST_F(BehindThread, EachRoundIsSaidToBeCompleteOnceBeforeItGoes) {
+  Behind behind = make();
+  std::vector<std::size_t> said;
+  for (int step = 0; step < 2; ++step) {
+    behind.updated();
+    begin(behind);
+    EXPECT_EQ(complete_, said) << "parameters are not";
+    behind.complete(last_);
+    for (std::size_t j = rounds_; j-- > 1;) said.push_back(j);
+    EXPECT_EQ(complete_, said);
+    behind.wait_for_accumulators();
+    said.push_back(0);
+    EXPECT_EQ(complete_, said);
+  }
 }
 
 TEST_F(BehindThread, ATensorWithoutGradientHoldsNothingUp) {

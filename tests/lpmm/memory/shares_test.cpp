@@ -26,40 +26,52 @@ TEST(Shares, WhatIsKeptTakesLittleMemory) {
       const Sharding sharding{8, ranks, rank};
       const Shares shares(tensors, policy, optimizer, sharding);
       const std::int64_t quantum = piece_bytes(specs_for(policy, tensors[0])[Role::kAccumulator], kQuantum);
-      EXPECT_LE(KeptPlaces(shares, tensors, policy, sharding).bytes(), 8 * 2 * quantum)
-          << ranks << " ranks, rank " << rank;
+      const std::int64_t bytes = KeptPlaces(shares, tensors, policy, sharding, false).bytes();
+      EXPECT_LE(bytes, 8 * 2 * quantum) << ranks << " ranks, rank " << rank;
+      // Sent from where it lies, it takes a round more.
+      EXPECT_LE(KeptPlaces(shares, tensors, policy, sharding, true).bytes(),
+                bytes + (ranks - 1) * bytes_at_once(shares, tensors, policy, sharding));
     }
   }
 }
 
 // Each place is of elements that were sent by then, as the ranks go round after round, and holds one version.
+// Where they are sent from their place, those of the round itself are not sent by then.
 TEST(Shares, WhatIsKeptLiesWhereWhatWasSentLay) {
   const std::vector<TensorInfo> tensors = {{"cut", {260, 256}}, {"norm", {37}}, {"large", {2600, 1024}}};
-  for (const char* rule : {"adamw", "lamb"}) {
+  const Policy policy = make_policy("lpmm-min");
+  using Sent = std::set<std::tuple<int, int, std::int64_t>>;
+  const auto check = [&](const char* rule, const Sharding& sharding, bool from_their_place) {
     OptimizerConfig optimizer;
     optimizer.rule = RuleName::find(rule).value();
-    const Policy policy = make_policy("lpmm-min");
-    for (const Sharding sharding : {Sharding{4, 2, 1}, Sharding{4, 4, 2}}) {
-      const Shares shares(tensors, policy, optimizer, sharding);
-      const KeptPlaces kept(shares, tensors, policy, sharding);
-      std::set<std::tuple<int, int, std::int64_t>> sent;
-      const auto own = shares.rounds(sharding.rank);
-      for (std::size_t j = shares.most_rounds(); j-- > 0;) {
-        for (int rank = 0; rank < sharding.ranks; ++rank) {
-          if (rank == sharding.rank || j >= shares.rounds(rank).size()) continue;
-          for (const Shares::Piece& p : shares.rounds(rank)[j].pieces) {
-            for (int slot = 0; slot < sharding.own_slots(); ++slot) sent.emplace(p.tensor, slot, p.first);
-          }
-        }
-        for (int slot = 0; slot < sharding.slots && j < own.size(); ++slot) {
-          if (slot / sharding.own_slots() == sharding.rank) continue;
-          for (std::size_t i = 0; i < own[j].pieces.size(); ++i) {
-            const KeptPlaces::Place& place = kept.at(j, i, slot);
-            if (place.tensor < 0) continue;
-            EXPECT_EQ(sent.erase({place.tensor, place.slot, place.first}), 1U);
-          }
+    const Shares shares(tensors, policy, optimizer, sharding);
+    const KeptPlaces kept(shares, tensors, policy, sharding, from_their_place);
+    Sent sent;
+    const auto send = [&](std::size_t j) {
+      for (int rank = 0; rank < sharding.ranks; ++rank) {
+        if (rank == sharding.rank || j >= shares.rounds(rank).size()) continue;
+        for (const Shares::Piece& p : shares.rounds(rank)[j].pieces) {
+          for (int slot = 0; slot < sharding.own_slots(); ++slot) sent.emplace(p.tensor, slot, p.first);
         }
       }
+    };
+    const auto own = shares.rounds(sharding.rank);
+    for (std::size_t j = shares.most_rounds(); j-- > 0;) {
+      if (!from_their_place) send(j);
+      for (int slot = 0; slot < sharding.slots && j < own.size(); ++slot) {
+        if (slot / sharding.own_slots() == sharding.rank) continue;
+        for (std::size_t i = 0; i < own[j].pieces.size(); ++i) {
+          const KeptPlaces::Place& place = kept.at(j, i, slot);
+          if (place.tensor < 0) continue;
+          EXPECT_EQ(sent.erase({place.tensor, place.slot, place.first}), 1U);
+        }
+      }
+      if (from_their_place) send(j);
+    }
+  };
+  for (const char* rule : {"adamw", "lamb"}) {
+    for (const Sharding sharding : {Sharding{4, 2, 1}, Sharding{4, 4, 2}}) {
+      for (const bool from_their_place : {false, true}) check(rule, sharding, from_their_place);
     }
   }
 }

@@ -14,6 +14,7 @@
 #include "lpmm/memory/device_memory.h"
 #include "lpmm/memory/model_memory.h"
 #include "lpmm/ranks/ranks.h"
+#include "tests/fake_nccl.h"
 #include "tests/lpmm/memory/slot_case.h"
 #include "tests/sanitized.h"
 
@@ -30,7 +31,7 @@ struct Told {
   std::vector<StepReport> reports;
   std::vector<TensorStats> stats;
   std::vector<kernels::WatchStats> watched;
-  bool reads = false;  // others' memory
+  bool reads = false, links = false;  // others' memory; devices send to each other
   std::int64_t sent = 0, read_bytes = 0, state_bytes = 0;
   Ledger ledger, planned;
   SentBytes planned_sent;
@@ -85,6 +86,12 @@ std::unique_ptr<Device> on_cpu() {
 std::unique_ptr<Device> on_emulated() {
   return std::make_unique<kernels::EmulatedCuda>(1);
 }
+std::unique_ptr<Device> on_linked() {
+  return std::make_unique<Linked<CpuDevice>>();
+}
+std::unique_ptr<Device> on_linked_emulated() {
+  return std::make_unique<Linked<kernels::EmulatedCuda>>();
+}
 
 // All of a gradient; in two halves that wait, where the case says so.
 void fold(const SlotCase& c, Step& step, int tensor, std::span<const float> gradient, int microbatch) {
@@ -112,7 +119,8 @@ void train(const SlotCase& c, Device& device, Ranks& ranks, Told& told) {
                      c.stage);
   for (int i = 0; i < memory.tensors(); ++i) memory.initialize(i, 0, initial_of(i));
   const Share own = memory.own_microbatches();
-  const bool is_behind = ranks.size() > 1 && !ranks.may_read() && device.is_host() && c.stage == 1;
+  const bool is_behind =
+      ranks.size() > 1 && !ranks.may_read() && (device.is_host() || ranks.may_link()) && c.stage == 1;
   std::int64_t sent = 0, read = 0;
   for (std::uint32_t number = 1; number <= kSteps; ++number) {
     if (c.drops) {
@@ -186,6 +194,7 @@ std::vector<Told> train_on(const SlotCase& c, int count, bool reads, MakeDevice*
       try {
         train(c, *make_device(), *ranks[i], told[i]);
         told[i].reads = ranks[i]->may_read();
+        told[i].links = count > 1 && ranks[i]->may_link();
       } catch (const std::exception& e) {
         told[i].error = e.what();
       }
@@ -227,7 +236,8 @@ void expect_same(const SlotCase& c, const std::vector<Told>& all, const Told& on
     }
     EXPECT_EQ(told.ledger.model_memory(), told.planned.model_memory());
     const std::int64_t planned = told.reads ? 0 : told.planned_sent.all();
-    EXPECT_GE(told.sent, planned);
+    const std::int64_t unpadded = told.links ? 128 * 64 * c.slots : 0;  // it sends codes and steps alone
+    EXPECT_GE(told.sent, planned - unpadded);
     EXPECT_LT(told.sent, planned + 200'000 * std::ssize(all)) << "counts and statistics";
   }
   std::int64_t state_bytes = 0, read_bytes = 0;
@@ -324,6 +334,95 @@ TEST(SlotRanks, RanksOnEmulatedGpusStoreWhatOneCpuDoes) {
       SCOPED_TRACE(fmt::format("{}, {}", c.name(), reads ? "read" : "sent"));
       expect_same(c, train_on(c, 2, reads, on_emulated), train_on(c, 1, true)[0]);
     }
+  }
+}
+
+// Their bytes go from device to device.
+void expect_links_do_the_same(const SlotCase& c, int count, MakeDevice* make_device) {
+  SCOPED_TRACE(fmt::format("{}, {} ranks", c.name(), count));
+  const std::vector<Told> all = train_on(c, count, false, make_device);
+  expect_same(c, all, train_on(c, 1, true)[0]);
+  for (const Told& told : all) EXPECT_TRUE(told.links);
+}
+
+TEST(SlotRanks, RanksInThreadsWhoseDevicesAreLinkedStoreWhatOneDoes) {
+  int row = 0;
+  for (const SlotCase& c : kCases) {
+    if (kSanitized && (c.is_large || ++row % 12 != 1)) continue;
+    for (const int count : {2, 4, 8}) {
+      if (c.slots % count != 0 || (kSanitized && count > 2)) continue;
+      expect_links_do_the_same(c, count, on_linked);
+      if (::testing::Test::HasFailure()) return;
+    }
+  }
+  expect_links_do_the_same(
+      {.microbatches = 2, .slots = 2, .clip = 0.1, .is_large = true, .drops = true, .waits = true}, 2,
+      on_linked);
+}
+
+TEST(SlotRanks, EmulatedGpusThatAreLinkedStoreWhatOneCpuDoes) {
+  for (const int stage : {1, 3}) {
+    expect_links_do_the_same({.microbatches = 2, .slots = 2, .clip = 0.1, .stage = stage}, 2,
+                             on_linked_emulated);
+  }
+}
+
+// One of them has no library, or cannot open the link: all send by the host, and say so.
+TEST(SlotRanks, RanksThatAreNotAllLinkedSendByTheHost) {
+  class Unlinked final : public Linked<CpuDevice> {
+   public:
+    std::unique_ptr<DeviceLink> open_link(std::string_view name, int rank, int ranks) override {
+      return rank == 1 ? nullptr : Linked::open_link(name, rank, ranks);
+    }
+  };
+  class Nameless final : public Linked<CpuDevice> {
+   public:
+    std::string link_name() override { return {}; }
+  };
+  const SlotCase c = {.microbatches = 2, .slots = 2};
+  const Told one = train_on(c, 1, true)[0];
+  const auto expect_unlinked = [&](MakeDevice* make_device) {
+    const std::vector<Told> all = train_on(c, 2, false, make_device);
+    for (const Told& told : all) EXPECT_FALSE(told.links);
+    expect_same(c, all, one);
+  };
+  expect_unlinked([]() -> std::unique_ptr<Device> { return std::make_unique<Unlinked>(); });
+  expect_unlinked([]() -> std::unique_ptr<Device> { return std::make_unique<Nameless>(); });
+  fail_links(1);
+  expect_unlinked(on_linked);
+}
+
+// The second one ends in a step, or never comes to its exchange.
+TEST(SlotRanks, ALinkThatIsLostOrSilentIsSaid) {
+  const SlotCase c = {.microbatches = 2, .slots = 2};
+  for (const bool ends : {true, false}) {
+    const auto ranks = linked_ranks(2, ends ? 60 : 1);
+    for (const auto& rank : ranks) rank->let_read(false);
+    std::atomic<bool> has_heard = false;
+    const auto step_of = [&](Ranks& own) {
+      Linked<CpuDevice> device;
+      ModelMemory memory(c.tensors(), c.policy(), c.optimizer(), 7, c.microbatches, device, c.slots, own);
+      for (int i = 0; i < memory.tensors(); ++i) memory.initialize(i, 0, initial_of(i));
+      Step step = memory.begin_step();
+      if (!own.is_first()) {
+        while (!ends && !has_heard) std::this_thread::yield();
+        throw std::bad_alloc();
+      }
+      for (int i = memory.tensors(); i-- > 0;) step.fold(i, 0, gradient_of(i, 1, 0), 0);
+      (void)std::move(step).commit();
+    };
+    std::thread second([&] { EXPECT_THROW(step_of(*ranks[1]), std::bad_alloc); });
+    try {
+      step_of(*ranks[0]);
+      ADD_FAILURE() << "nobody was lost";
+    } catch (const RankLost& e) {
+      EXPECT_EQ(std::string(e.what()),
+                ends ? "NCCL: remote process exited or there was a network error "
+                       "(NCCL_DEBUG=WARN says more), in step 1 (gradients)"
+                     : "another rank has not been heard of for 1 s, in step 1 (gradients)");
+    }
+    has_heard = true;
+    second.join();
   }
 }
 
