@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Draws every chart of experiments/results again, and trains nothing. A chart comes from the logs of its runs where these
-# are kept (NAME.tar.xz), else from its own script, NAME.gp. Wants build/lpmm and gnuplot, but no data set.
+# are kept (NAME.tar.xz), else from its own script, NAME.gp or NAME.gp.xz. Wants build/lpmm and gnuplot, but no data set.
 # usage: bash experiments/draw.sh [--check] [--svg]
 #   --check   draws charts of logs into a temporary folder only; exits 1 where one is not drawn, where a table (NAME.csv)
 #             is not the one kept here, or where the logs of NAME.tar.xz belong to no chart and no table below
@@ -108,6 +108,12 @@ while IFS= read -r archive; do
 done < <(cd "$results" && find . -name '*.tar.xz' -printf '%P\n' | sort)
 if ! $check; then
   find "$results" -name '*.gp' -print0 | sort -z | xargs -0 "$lpmm" plot ${svg[@]+"${svg[@]}"}
+  while IFS= read -r name; do
+    mkdir -p "$new/$(dirname "$name")"
+    xz -dc "$results/$name.gp.xz" >"$new/$name.gp"
+    "$lpmm" plot "$new/$name.gp" ${svg[@]+"${svg[@]}"}
+    take "$name"
+  done < <(cd "$results" && find . -name '*.gp.xz' -printf '%P\n' | sed 's/\.gp\.xz$//' | sort)
   (cd experiments/pictures && gnuplot memory.gp) # the README's, an SVG
 fi
 echo "draw.sh: $drawn charts of logs, $failed errors"
