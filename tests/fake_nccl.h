@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "kernels/cuda/guarded.h"
 #include "kernels/cuda/nccl.h"
@@ -24,17 +25,24 @@ inline void fail_links(int count) {
   reinterpret_cast<void (*)(int)>(dlsym(fake_nccl(), "lpmm_fake_nccl_fails"))(count);
 }
 
-// All that is queued is done at once.
+// All that is queued is done at once. Marks are for the thread that queues, which is the one that opens the
+// link: a mark that another one makes would be of work that is not to be waited for.
 class NoQueue final : public kernels::SideQueue {
  public:
   CUstream_st* stream() override { return nullptr; }
-  DeviceLink::Mark mark() override { return std::make_shared<const int>(0); }
+  DeviceLink::Mark mark() override {
+    EXPECT_EQ(std::this_thread::get_id(), opened_by_);
+    return std::make_shared<const int>(0);
+  }
   void wait_for(const DeviceLink::Mark& mark) override { EXPECT_NE(mark, nullptr); }
   bool is_done() override { return true; }
   void run(const std::function<void()>& call) override {
     const kernels::cuda_emulated::Unguarded now;
     call();
   }
+
+ private:
+  const std::thread::id opened_by_ = std::this_thread::get_id();
 };
 
 template <class Base>

@@ -32,25 +32,25 @@ Asking::Asking(const MemoryState& memory, const Shares& shares, const Buckets& b
 
 void Asking::serve(const RankPlace& place) {
   for (bool are_there = false; !are_there;) {
-    const std::vector<Want> wants = round({}, {}, {}, nullptr, place);
+    const std::vector<Want> wants = round({}, {}, {}, place);
     are_there = std::all_of(wants.begin(), wants.end(), [](const Want& w) { return w.is_nothing(); });
   }
 }
 
-void Asking::fetch(int bucket, std::byte* to, const RankPlace& place) {
+void Asking::fetch(int bucket, std::byte* to, const RankPlace& place, const DeviceLink::Mark& after) {
   std::vector<std::span<std::byte>> receive;
   for (int rank = 0; rank < ranks_.size() && !carrier_.is_linked(); ++rank) {
     const auto [first, end] = buckets_.bytes_of(bucket, rank);
     receive.emplace_back(to + first, static_cast<std::size_t>(end - first));
   }
-  round({.bucket = bucket}, {}, receive, to, place);
+  round({.bucket = bucket}, {}, receive, place, to, after);
 }
 
 // Returns what every rank wants. What this one does is received where `receive` says, rank by rank; a bucket
 // by a link from `to` on.
 std::vector<Asking::Want> Asking::round(const Want& mine, Rows rows,
-                                        std::span<const std::span<std::byte>> receive, std::byte* to,
-                                        const RankPlace& place) {
+                                        std::span<const std::span<std::byte>> receive, const RankPlace& place,
+                                        std::byte* to, const DeviceLink::Mark& after) {
   const auto n = static_cast<std::size_t>(ranks_.size()), me = static_cast<std::size_t>(ranks_.rank());
   const auto by_host = [&](const Want& w) {
     return !w.is_nothing() && (w.bucket < 0 || !carrier_.is_linked());
@@ -88,12 +88,13 @@ std::vector<Asking::Want> Asking::round(const Want& mine, Rows rows,
   in.assign(receive.begin(), receive.end());
   in.resize(n);
   if (std::any_of(wants.begin(), wants.end(), by_host)) ranks_.swap_at(place, send, in);
-  if (carrier_.is_linked()) carry(wants, to, place);
+  if (carrier_.is_linked()) carry(wants, to, place, after);
   return wants;
 }
 
 // The buckets that ranks want, from device to device.
-void Asking::carry(std::span<const Want> wants, std::byte* to, const RankPlace& place) {
+void Asking::carry(std::span<const Want> wants, std::byte* to, const RankPlace& place,
+                   const DeviceLink::Mark& after) {
   Parcels parcels;
   for (int rank = 0; rank < ranks_.size(); ++rank) {
     const int bucket = wants[static_cast<std::size_t>(rank)].bucket;
@@ -106,7 +107,7 @@ void Asking::carry(std::span<const Want> wants, std::byte* to, const RankPlace& 
       }
     }
   }
-  if (!parcels.is_empty()) carrier_.carry(parcels, place);
+  if (!parcels.is_empty()) carrier_.carry(parcels, place, after);
 }
 
 kernels::RoleView Asking::own_piece(const Buckets::Piece& piece) const {
@@ -133,7 +134,7 @@ std::vector<float> Asking::rows(int table, std::int64_t width, Rows rows, const 
     if (rank != me) part.resize(static_cast<std::size_t>(owned_of(rank, table, width, rows)));
     receive.push_back(std::as_writable_bytes(std::span(part)));
   }
-  round({.table = table, .rows = std::ssize(rows), .width = width}, rows, receive, nullptr, place);
+  round({.table = table, .rows = std::ssize(rows), .width = width}, rows, receive, place);
   parts[static_cast<std::size_t>(me)] = own_of(table, width, rows);
   std::vector<float> all(rows.size() * static_cast<std::size_t>(width));
   for (int rank = 0; rank < n; ++rank) {

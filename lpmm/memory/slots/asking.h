@@ -25,8 +25,8 @@ class Asking {
 
   Asking(const MemoryState& memory, const Shares& shares, const Buckets& buckets);
   // The codes of a bucket that others own, at their places from `to` on: of the device's memory where it is
-  // linked, else of the host's.
-  void fetch(int bucket, std::byte* to, const RankPlace& place);
+  // linked, else of the host's. A link waits for the work of `after` (Carrier::mark).
+  void fetch(int bucket, std::byte* to, const RankPlace& place, const DeviceLink::Mark& after);
   // Rows of a table, as values.
   std::vector<float> rows(int table, std::int64_t width, Rows rows, const RankPlace& place);
   // Sends others what they want until all are at another exchange.
@@ -40,8 +40,10 @@ class Asking {
     bool is_nothing() const { return bucket < 0 && table < 0; }
   };
   std::vector<Want> round(const Want& mine, Rows rows, std::span<const std::span<std::byte>> receive,
-                          std::byte* to, const RankPlace& place);
-  void carry(std::span<const Want> wants, std::byte* to, const RankPlace& place);
+                          const RankPlace& place, std::byte* to = nullptr,
+                          const DeviceLink::Mark& after = nullptr);
+  void carry(std::span<const Want> wants, std::byte* to, const RankPlace& place,
+             const DeviceLink::Mark& after);
   kernels::RoleView own_piece(const Buckets::Piece& piece) const;
   std::vector<std::byte> pieces_to_send(int bucket) const;
   std::vector<float> own_of(int table, std::int64_t width, Rows rows) const;

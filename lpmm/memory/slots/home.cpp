@@ -119,8 +119,11 @@ void Home::fetch_ahead() {
   coming_to_ = &oldest();
   coming_to_->bucket = -1;
   const RankPlace place{ranks_.place().step, kPhase};
+  // The last use of its room is queued by now; the use of the bucket that is there now is not waited for.
+  const DeviceLink::Mark now = memory_.peers ? nullptr : memory_.slots->carrier().mark();
   try {
-    coming_ = std::async(std::launch::async, [this, place] { fetch(coming_bucket_, *coming_to_, place); });
+    coming_ = std::async(std::launch::async,
+                         [this, place, now] { fetch(coming_bucket_, *coming_to_, place, now); });
   } catch (const std::system_error&) {  // no thread is to be had: it is fetched when it is wanted
   }
 }
@@ -153,7 +156,7 @@ void Home::begin_reading() {
   if (memory_.peers && std::exchange(changed_, false)) memory_.peers->meet();
 }
 
-void Home::fetch(int bucket, Held& to, const RankPlace& place) {
+void Home::fetch(int bucket, Held& to, const RankPlace& place, const DeviceLink::Mark& after) {
   if (memory_.peers) {
     Peers::Reads reads;
     for (const Buckets::Piece& p : buckets_.pieces(bucket)) {
@@ -164,8 +167,8 @@ void Home::fetch(int bucket, Held& to, const RankPlace& place) {
     }
     return memory_.peers->read(reads, place);
   }
-  if (comes_to_device()) return asking_->fetch(bucket, to.bytes.get(), place);
-  asking_->fetch(bucket, to.staged.data(), place);
+  if (comes_to_device()) return asking_->fetch(bucket, to.bytes.get(), place, after);
+  asking_->fetch(bucket, to.staged.data(), place, after);
   const std::int64_t bytes = buckets_.bytes_of(bucket, ranks_.size() - 1).end;
   memory_.device.upload(to.bytes.get(), to.staged.data(), bytes);
 }

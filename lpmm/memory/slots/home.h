@@ -56,7 +56,7 @@ class Home {
   const Held& get(int bucket);
   Held* find(int bucket);
   Held& oldest();
-  void fetch(int bucket, Held& to, const RankPlace& place);
+  void fetch(int bucket, Held& to, const RankPlace& place, const DeviceLink::Mark& after = nullptr);
   bool comes_to_device() const;  // a bucket, without a copy of the host's
   void fetch_ahead();
   void wait();

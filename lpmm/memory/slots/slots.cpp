@@ -273,7 +273,7 @@ void Slots::hand_out(MemoryState& memory, std::size_t index) {
       rank == ranks_.rank() ? parcels.send_to_all(piece) : parcels.receive(rank, piece);
     }
   }
-  if (!parcels.is_empty()) carry(memory, "parameters", parcels, nullptr);  // it is so on all ranks or none
+  if (!parcels.is_empty()) carry(memory, "parameters", parcels, updated_);  // it is so on all ranks or none
 }
 
 // The same by reading, when all have updated.
@@ -336,6 +336,7 @@ void Slots::update(MemoryState& memory, const Clip& clip) {
   ranks_.now_in(memory.step, "parameters");
   if (memory.peers) read_parameters(memory);
   memory.empty_accumulators();
+  if (carrier_) updated_ = carrier_->mark();
   if (memory.behind) return memory.behind->updated();
   for (std::size_t j = 0; kept_ && j < shares_.most_rounds(); ++j) hand_out(memory, j);
 }

@@ -84,6 +84,7 @@ class Slots {
   DeviceMemory kept_memory_;
   bool has_taken_ = false;                   // accumulators of the step under way, to clip by them
   std::unique_ptr<Carrier> carrier_;         // where ranks send
+  DeviceLink::Mark updated_;                 // all of the last step is
   std::vector<DeviceLink::Mark> marks_;      // by round: its accumulators are complete
   std::vector<kernels::RoleView> versions_;  // of a piece, in all slots
   struct Counted {
