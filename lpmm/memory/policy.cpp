@@ -83,7 +83,7 @@ void check_spec(const Spec& spec, Role role, const std::string& what) {
     refuse("steps of rows and steps in fp32 are for states", "blockN with steps of 16 bits");
   }
   if (is_slow_average(role) && spec.step_mode == StepMode::kSticky && spec.rounding == Rounding::kNearest) {
-    refuse("nearest rounding with a sticky step freezes a slow average", "sr, or moving");
+    refuse("nearest rounding with a sticky step freezes a slow average", "sr or ar, or moving");
   }
 }
 

@@ -203,6 +203,14 @@ std::string failures_text(const RunProgress& state) {
       state.failed_in_row, state.step);
 }
 
+std::string ranks_text(const Ranks& ranks) {
+  if (ranks.size() == 1) return {};
+  return fmt::format(" in each of {} processes, which {}", ranks.size(),
+                     ranks.may_read()   ? "read each other's memory"
+                     : ranks.may_link() ? "send by NCCL"
+                                        : "send by the host's memory");
+}
+
 std::string diverged_text() {
   return "the run diverged: its loss is no number or far too high, or its last steps failed; lower the "
          "learning rate or clip gradients (optimizer.clip_norm)";

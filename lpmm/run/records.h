@@ -35,6 +35,8 @@ Json eval_record(const RunProgress& state, std::int64_t epoch, double seconds);
 std::string test_text(const RunProgress& state, std::int64_t epoch);
 std::string best_text(const BestTest& best, bool gives_up);
 std::string skip_text(const RunConfig& config, std::int64_t step, const std::string& failed);
+// How many ranks there are, and how they exchange what they have; empty for one.
+std::string ranks_text(const Ranks& ranks);
 // Why a run ends whose steps failed in a row, and what to do where one diverged.
 std::string failures_text(const RunProgress& state);
 std::string diverged_text();

@@ -159,8 +159,7 @@ void Run::start(bool config_changed) {
               : with_asked_reference(data_, log_ ? folder_.root.string() : "", *program_, memory_, buffers_,
                                      examples_, progress_.share_of("asking the model before training"));
   progress_.say(fmt::format("training on {}: {}, {} threads{}", device_.name(), device_.compute_library(),
-                            device_.host_threads(),
-                            ranks_.size() > 1 ? fmt::format(" in each of {} processes", ranks_.size()) : ""));
+                            device_.host_threads(), ranks_text(ranks_)));
   if (write_config) write(config_record(config_));
   write(system_record(state_.step, device_, setup_.rss_at_start, init));
   if (checkpoint.empty()) write(ledger_record(plan_, memory_, setup_.size));

@@ -90,9 +90,9 @@ void add_embed_command(CLI::App& program, Action& action) {
   command->add_flag("--json", o->sentences.json,
                     "print one JSON object: checkpoint, sentences, width, cosines, output");
   command->footer(
-      R"(A vector is the mean of the last layer's positions, or where modules.json of the imported model says
-so that of the first one, made of length 1 where it says that, as sentence-transformers does, whose
-default prompt and truncate_dim it follows too.
+      R"(A vector is the mean of the last layer's positions, weighted or not, or the first or last of them, as
+modules.json of the imported model says, and of length 1 where it says that, as sentence-transformers
+does, whose default prompt and truncate_dim it follows too.
 A model's head, where it has one, is left out.
 Examples:
   lpmm embed runs/minilm --file sentences.txt --out sentences.npy

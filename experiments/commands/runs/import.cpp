@@ -337,7 +337,7 @@ void add_import_command(CLI::App& program, Action& action) {
       "its tokenizer: tokenizer.json, vocab.txt, a SentencePiece .model, or a folder with one of them, with "
       "Marian's source.spm, target.spm and vocab.json, or with GPT-2's files (default: that of the model, "
       "else for a GPT-2 gpt2-bpe in the data folder)");
-  add_settings_option(*command, o->settings);
+  add_settings_option(*command, o->settings, "changes one key of the model: --set model.heads=12");
   add_threads_option(*command, o->threads);
   command->add_flag("--json", o->json, "print one JSON object");
   command->footer(R"(Examples:

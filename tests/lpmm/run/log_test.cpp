@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "lpmm/base/error.h"
+#include "lpmm/ranks/ranks.h"
+#include "lpmm/run/records.h"
 #include "tests/lpmm/said.h"
 #include "tests/lpmm/scratch.h"
 
@@ -99,6 +101,17 @@ TEST(Log, LeavesNoEmptyFile) {
   const std::string path = scratch / "log.jsonl";
   { const RunLog log(path); }
   EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST(RanksText, SaysHowTheyExchange) {
+  EXPECT_EQ(ranks_text(alone()), "");
+  const auto ranks = linked_ranks(2, 1);
+  Ranks& one = *ranks[0];
+  EXPECT_EQ(ranks_text(one), " in each of 2 processes, which read each other's memory");
+  one.let_read(false);
+  EXPECT_EQ(ranks_text(one), " in each of 2 processes, which send by NCCL");
+  one.let_link(false);
+  EXPECT_EQ(ranks_text(one), " in each of 2 processes, which send by the host's memory");
 }
 
 }  // namespace
