@@ -34,7 +34,7 @@ def test_a_packed_tensor_is_not_shared_and_has_no_storage(of):
     model = torch.nn.Sequential(torch.nn.Linear(64, 64))
     lpmm.pack(model, lpmm.AdamW(model.parameters()))
     packed = model[0].weight if of == "weight" else model[0].weight.grad
-    assert not packed.is_shared() and not packed.data.is_shared()
+    assert not packed.is_shared() and not packed.data.is_shared() and not torch.Tensor.is_shared(packed)
     for storage in (packed.untyped_storage, packed.storage, packed._typed_storage):
         with pytest.raises(RuntimeError, match="is refused"):
             storage()

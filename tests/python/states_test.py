@@ -40,7 +40,7 @@ def test_every_state_goes_out_in_fp32_and_comes_back(kind):
     (lambda s: s["state"][1].pop("variance"), "lacks variance"), (lambda s: s["state"][1].update(momentum=torch.ones(7)), "has shape"),
     (lambda s: s["state"][0].update(momentum=torch.ones(7, dtype=torch.uint8)), "uint8 of shape"),
     (lambda s: s["state"][0]["step"].fill_(-5), "number of steps"), (lambda s: s["state"][1]["step"].fill_(float("nan")), "number of steps"),
-    (lambda s: s["state"][0]["step"].fill_(1.5), "number of steps"), (lambda s: s["state"][0].update(step=2**24), "below 2\\^24"),
+    (lambda s: s["state"][0]["step"].fill_(1.5), "number of steps"), (lambda s: s["state"][0].update(step=2**24 + 2), "up to 2\\^24"),
     (lambda s: s["state"][0].update(step="a"), "no tensor"), (lambda s: s["state"][1]["variance"].neg_(), "below 0"),
     (lambda s: s["state"][1]["momentum"].fill_(float("nan")), "is NaN"), (lambda s: s["state"][1]["momentum"].fill_(1e38), "2\\^120"),
     (lambda s: s["state"][1].update(extra=torch.tensor(float("nan"))), "'extra' is none of"),
@@ -203,3 +203,118 @@ def test_a_step_does_not_follow_torchs_default_device():
     finally:
         torch.set_default_device(None)
     assert optimizer.state[p]["step"] == 1 and torch.allclose(p, torch.full((300, 300), 0.899), atol=1e-3)
+
+
+def test_values_of_codes_are_checked_where_a_state_comes_in():
+    """Steps are no values: those of log formats are bits. What they make with the codes is."""
+    ps, optimizer = trained()
+    bad = copy.deepcopy(optimizer.state_dict())
+    bad["state"][0]["momentum_steps"].fill_(float("nan"))
+    with pytest.raises(ValueError, match="'momentum' is NaN"):
+        optimizer.load_state_dict(bad)
+
+
+def test_what_torch_takes_comes_in():
+    ps, optimizer = trained()
+    states = optimizer.state_dict()
+    states["state"][0].update(step=torch.tensor([2.0**24]), unused=torch.tensor(False), zeros=torch.zeros(3, dtype=torch.float8_e5m2))
+    states["state"]["of the model"] = 1
+    optimizer.load_state_dict({**states, "param_groups": tuple({**g, "specs": {}} for g in states["param_groups"])})
+    assert optimizer.state[ps[0]]["step"] == 2**24 and optimizer.state[ps[0]]["step"].shape == ()
+
+
+@pytest.mark.parametrize("state,text", [({0: {"d": {"a": 1}}}, "'d' is no tensor"), ({0: {"ls": ["a"]}}, "'ls' is no tensor"),
+                                        ({0: 1}, "must be a dictionary"), ({0: {"flag": torch.tensor(True)}}, "'flag' is none of")])
+def test_states_that_are_none_are_named(state, text):
+    _, optimizer = trained()
+    with pytest.raises((TypeError, ValueError), match=text):
+        optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+    with pytest.raises(ValueError, match="'params'"):
+        optimizer.load_state_dict({"state": {}, "param_groups": [1]})
+
+
+def test_settings_that_are_no_numbers_are_named():
+    for kind, arguments in (("AdamW", {"eps": "x"}), ("AdamW", {"betas": (None, .9)}), ("Adafactor", {"beta2_decay": None}),
+                            ("Adafactor", {"eps": 1e-3})):
+        with pytest.raises((TypeError, ValueError), match=next(iter(arguments))):
+            trained(kind, **arguments)
+
+
+def test_groups_of_muon_come_back_from_lists():
+    _, optimizer = trained("Muon", ns_coefficients=[3.4445, -4.775, 2.0315])
+    groups = [{**g, "ns_coefficients": list(g["ns_coefficients"]), "betas": list(g["betas"])} for g in optimizer.state_dict()["param_groups"]]
+    optimizer.load_state_dict({**optimizer.state_dict(), "param_groups": groups})
+    with pytest.raises(ValueError, match="ns_coefficients"):
+        trained("Muon", ns_coefficients=[3.4445, -4.775, 2.0])
+
+
+def test_adam_does_not_take_the_decay_of_adamw():
+    p = torch.nn.Parameter(torch.ones(8, 8))
+    p.grad = torch.ones(8, 8)
+    theirs = torch.optim.AdamW([p], weight_decay=0.1)
+    theirs.step()
+    with pytest.raises(ValueError, match="take lpmm.AdamW"):
+        lpmm.Adam([p]).load_state_dict(theirs.state_dict())
+    lpmm.AdamW([p]).load_state_dict(theirs.state_dict())
+
+
+@pytest.mark.parametrize("kind,written", [("SGD", {"dampening": 0.1}), ("SGD", {"nesterov": True}), ("AdamW", {"update_clip": 1.0}),
+                                          ("Adagrad", {"lr_decay": 0.1})])
+def test_a_setting_that_no_state_hangs_on_may_change(kind, written):
+    ps, optimizer = trained(kind, **({"momentum": 0.9} if kind == "SGD" else {}))
+    optimizer.param_groups[0].update(written)
+    before = [p.detach().clone() for p in ps]
+    optimizer.step()
+    assert not any(map(torch.equal, ps, before))
+
+
+@pytest.mark.parametrize("written", [{"preset": "fp32"}, {"min_elements": 1 << 30}, {"specs": {"accumulator": "int8:block128:sr"}}])
+def test_storage_does_not_change_once_gradients_fold(written):
+    p = torch.nn.Parameter(torch.zeros(64, 64))
+    optimizer = lpmm.SGD([p], lr=1.0).fold_gradients()
+    optimizer.param_groups[0].update(written)
+    p.sum().backward()
+    with pytest.raises(ValueError, match="after fold_gradients"):
+        optimizer.step()
+    assert not p.detach().any()
+
+
+def test_a_rate_that_a_schedule_ends_below_0_is_0():
+    ps, optimizer = trained(lr=0.1, steps=1)
+    scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, 1 / 3, 0.0, 10)
+    for _ in range(12):
+        scheduler.step()
+        before = ps[0].detach().clone()
+        optimizer.step()
+    assert optimizer.param_groups[0]["lr"] <= 0 and torch.equal(before, ps[0].detach())
+    optimizer.param_groups[0]["lr"] = -1e-3
+    with pytest.raises(ValueError, match="learning_rate"):
+        optimizer.step()
+
+
+def test_a_rate_of_text_is_a_number_in_a_step_too():
+    ps, optimizer = trained()
+    optimizer.param_groups[0].update(last_lr="0.001", lr="0.001")
+    optimizer.step()
+    assert optimizer.state[ps[0]]["step"] == 4
+
+
+def test_a_step_that_is_refused_midway_counts_for_nobody():
+    ps, optimizer = trained()
+    optimizer.state[ps[1]]["momentum"] = optimizer.state[ps[1]]["momentum"].to("meta")
+    before = [p.detach().clone() for p in ps]
+    with pytest.raises(RuntimeError, match="its momentum on meta"):
+        optimizer.step()
+    assert [int(optimizer.state[p]["step"]) for p in ps] == [3, 3] and all(map(torch.equal, ps, before))
+
+
+def test_a_gradient_that_was_refused_may_come_again():
+    p = torch.nn.Parameter(torch.ones(64, 64))
+    optimizer = lpmm.AdamW([p]).fold_gradients(accumulator="none")
+    optimizer.param_groups[0]["lr"] = float("nan")
+    with pytest.raises(ValueError, match="learning_rate"):
+        p.sum().backward()
+    optimizer.param_groups[0]["lr"] = 1e-3
+    optimizer.zero_grad()
+    p.sum().backward()
+    assert optimizer.state[p]["step"] == 1 and (p.detach() < 1).all()

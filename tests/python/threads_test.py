@@ -139,3 +139,54 @@ def in_threads(count, work):
         t.start()
     for t in threads:
         t.join()
+
+
+def test_threads_whose_gradients_are_applied_wait_for_each_other():
+    """Each refuses its gradient, which empties those of all, while the other begins with its own."""
+    lpmm, interval = sys.modules["lpmm"], sys.getswitchinterval()
+    ps = [torch.nn.Parameter(torch.ones(64, 64)) for _ in range(2)]
+    optimizer = lpmm.AdamW(ps).fold_gradients(accumulator="none")
+    meeting = threading.Barrier(2)
+
+    def refuse(p):
+        meeting.wait(60)
+        (p * float("nan")).sum().backward()
+
+    try:
+        sys.setswitchinterval(1e-6)
+        for _ in range(300):
+            for p in ps:
+                p.grad = None  # as model.zero_grad() leaves it
+            optimizer.step()
+            both = [threading.Thread(target=refuse, args=(p,), daemon=True) for p in ps]
+            for thread in both:
+                thread.start()
+            for thread in both:
+                thread.join(60)
+                assert not thread.is_alive()
+    finally:
+        sys.setswitchinterval(interval)
+    assert optimizer.skipped_steps == 600
+
+
+def test_a_step_waits_for_a_gradient_that_comes_in_parts():
+    lpmm, failed, ended = sys.modules["lpmm"], [], threading.Event()
+    model, x = torch.nn.Linear(2048, 4096, bias=False), torch.ones(4, 2048)
+    optimizer = lpmm.SGD(model.parameters(), lr=1e-5)
+    lpmm.pack(model, optimizer)
+    assert len(list(model.weight.panels())) > 1
+
+    def backward():
+        try:
+            for _ in range(10):
+                model(x).sum().backward()  # of a weight whose input needs no gradient
+        except Exception as e:
+            failed.append(e)
+        ended.set()
+
+    thread = threading.Thread(target=backward)
+    thread.start()
+    while not ended.is_set():
+        optimizer.step()
+    thread.join()
+    assert not failed

@@ -597,6 +597,55 @@ def test_a_part_of_a_gradient_is_refused(microbatches, monkeypatch):
     optimizer.step()
 
 
+def test_a_gradient_that_ended_early_is_not_gone_on_with(monkeypatch):
+    """Memory ran out between the panels of a weight, and backward is called once more."""
+    monkeypatch.setattr("lpmm.parameters._PANEL", 4096)
+    model = torch.nn.Linear(64, 256, bias=False)
+    lpmm.pack(model, lpmm.AdamW(model.parameters()))
+    x, take = torch.ones(2, 64), type(model.weight).take_gradient
+
+    def fail(self, part, first):
+        if first:
+            raise torch.OutOfMemoryError
+        take(self, part, first)
+
+    with monkeypatch.context() as m:
+        m.setattr(type(model.weight), "take_gradient", fail)
+        with pytest.raises(torch.OutOfMemoryError):
+            model(x).sum().backward()
+    with pytest.raises(RuntimeError, match="ended early; call zero_grad"):
+        model(x).sum().backward()
+    model.weight.grad.zero_()
+    model(x).sum().backward()
+    assert abs(float(model.weight.grad.norm()) - 256) < 1
+
+
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_a_step_between_forward_and_backward_is_said(level):
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Tanh(), torch.nn.Linear(64, 64))
+    optimizer = lpmm.AdamW(model.parameters(), lr=0.1)
+    if level > 1:
+        optimizer.fold_gradients()
+    if level > 2:
+        lpmm.pack(model, optimizer)
+    x = torch.randn(4, 64, requires_grad=True)
+    model(x).sum().backward()
+    y = model(x).sum()
+    optimizer.step()
+    with pytest.raises(RuntimeError, match="written to between|modified by an inplace"):
+        y.backward()
+
+
+def test_a_packed_weight_stays_as_it_was_where_a_value_is_refused():
+    model = torch.nn.Linear(64, 64, bias=False)
+    lpmm.pack(model, lpmm.AdamW(model.parameters()))
+    before, bad = model.weight.dequantize(), torch.ones(64, 64)
+    bad[3, 5] = float("nan")
+    with torch.no_grad(), pytest.raises(ValueError, match="cannot be packed"):
+        model.weight.copy_(bad)
+    assert torch.equal(before, model.weight.dequantize())
+
+
 def test_an_overflow_of_weights_is_an_error_that_says_so():
     p = torch.nn.Parameter(torch.ones(300))
     optimizer = lpmm.SGD([p], lr=1e30)

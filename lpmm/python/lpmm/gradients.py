@@ -138,9 +138,10 @@ def without_memory(packed, what):
     return packed
 
 
-def is_shared(packed):
-    """torch's own ends the process where there is no memory."""
-    return False
+def are_between(values, low, high):
+    """False where one is NaN."""
+    least, most = torch.aminmax(values.float() if values.element_size() == 1 else values) if values.numel() else (low, high)
+    return bool(low <= least and most <= high)
 
 
 def _check_stays(func):
@@ -148,8 +149,9 @@ def _check_stays(func):
         raise RuntimeError(_NO_FLOATS.format("tensor"))
 
 
+ENDED_EARLY = "parameter {} has a part of a gradient, because backward ended early; call zero_grad() first"
 # What gives values as something else than a tensor.
-READERS = frozenset(getattr(torch.Tensor, name) for name in ("__array__", "numpy", "tolist"))
+READERS = frozenset(getattr(torch.Tensor, name) for name in ("__array__", "numpy", "tolist", "is_shared"))
 _WRITERS = frozenset(["__setitem__", *(f"__i{name}__" for name in ("add", "and", "floordiv", "lshift", "mod", "mul", "or", "pow", "rshift",
                                                                   "sub", "truediv", "xor"))])
 
@@ -203,6 +205,8 @@ def views(cls, out):
 
 def read(func, packed, *args, **kwargs):
     """What a function of READERS gives for the values."""
+    if func == torch.Tensor.is_shared:  # torch's own ends the process where there is no memory
+        return False
     values = packed.dequantize().to(packed.dtype).requires_grad_(packed.requires_grad)
     return read_only(func(values, *args, **kwargs), [values])
 
@@ -303,6 +307,8 @@ class PackedGradient(torch.Tensor):
         with self.lock:
             if self.scale == 0:
                 self.zero_()
+            if self.is_part and first == 0:
+                raise RuntimeError(ENDED_EARLY.format(self.ordinal))
             self.is_empty, self.is_part = False, first + g.numel() < self.plan.elements
             self.squares.fold(where(g), self.plan, *self.memory.addresses, first, g.numel(), g.data_ptr(), g.dtype == torch.bfloat16,
                               1 / self.scale, self.seed, self.ordinal, self.update, self.folds)
@@ -363,7 +369,6 @@ class PackedGradient(torch.Tensor):
             _check_shape(values, self)
             self.take(values)
 
-    is_shared = is_shared
     untyped_storage = storage = _typed_storage = _refused(_NO_FLOATS.format("gradient"))
     __setitem__ = fill_diagonal_ = _refused("a gradient that is a packed sum is not changed in parts: change a clone() of it, and assign that to "
                                             "p.grad")
@@ -435,9 +440,10 @@ class PackedGradient(torch.Tensor):
 class AppliedGradient(PackedGradient):
     """A gradient that its owner takes to update the parameter as soon as autograd adds it here; nothing is kept."""
 
-    def __init__(self, p, apply):
+    def __init__(self, p, apply, lock):
         self.apply = apply
         self._begin(("accumulator", "none", 0, 0, 0))
+        self.lock = lock  # its owner's: who updates holds it, and may empty all of these
 
     def fold(self, g, first=0):
         check_alone()

@@ -1,5 +1,6 @@
 """torch.optim with packed states."""
 import collections
+import contextlib
 import copy
 import ctypes
 import functools
@@ -13,11 +14,12 @@ import lpmm
 import torch
 
 from . import _lpmm
-from .gradients import (ACCUMULATOR, BF16_NEAREST, FP32, PARAMETER, PLANNED, TYPES, AppliedGradient, Memory, PackedGradient,
-                        as_part, check_alone, check_type, here, part_of, place_of, readable, where)
+from .gradients import (ACCUMULATOR, BF16_NEAREST, ENDED_EARLY, FP32, PARAMETER, PLANNED, TYPES, AppliedGradient, Memory, PackedGradient,
+                        are_between, as_part, check_alone, check_type, here, part_of, place_of, readable, where)
 from .parameters import PackedParameter
 
 _OWN = ("preset", "specs", "min_elements", "kind")  # keys of a group that say how its tensors are stored
+_NO_STATE = "parameter {}: the state '{}' is NaN, infinite, above 2^120, or a variance below 0"
 
 
 class NonFiniteGradient(RuntimeError):
@@ -68,24 +70,26 @@ class _Slot:
         return state
 
 
-def _as_number(group, key):
+def _as_number(name, value):
     try:
-        return float(group[key])
+        return float(value)
     except (TypeError, ValueError):
-        raise TypeError(f"{key} is {group[key]!r}, but must be a number") from None
+        raise TypeError(f"{name} is {value!r}, but must be a number") from None
 
 
 def _config(rule, group, settings):
-    given = [_as_number(group, k) for k in ("lr", "weight_decay")]
-    return _lpmm.config(rule, *(0.0 if 0 < x < 1e-30 else x for x in given), settings)  # schedules end in rates that are as good as 0
+    lr, decay = (_as_number(k, group[k]) for k in ("lr", "weight_decay"))
+    # Schedules end in rates that are as good as 0, on either side of it.
+    return _lpmm.config(rule, 0.0 if -1e-15 < lr < 1e-30 else lr, 0.0 if 0 < decay < 1e-30 else decay, settings)
 
 
 def _is_count(x):
-    return x.numel() == 1 and not x.is_complex() and 0 <= float(x) < 2**24 and float(x).is_integer()  # as fp32 counts
+    return x.numel() == 1 and not x.is_complex() and 0 <= float(x) <= 2**24 and float(x).is_integer()  # as fp32 counts
 
 
-def _bounds(x):
-    return map(float, torch.aminmax(x)) if x.numel() else (0, 0)
+def _are_states(x, role):
+    """Whether all values can be a state of that role."""
+    return are_between(x, 0.0 if "variance" in role else -2.0**120, 2.0**120)
 
 
 def _address(x):
@@ -143,7 +147,7 @@ class Optimizer(torch.optim.Optimizer):
         params, self.clip_norm, self.on_nonfinite = (given.pop(k) for k in ("params", "clip_norm", "on_nonfinite"))
         if self.on_nonfinite not in ("skip", "raise"):
             raise ValueError(f"on_nonfinite is {self.on_nonfinite!r}, but must be 'skip' or 'raise'")
-        self.clip_norm = self.clip_norm or 0.0
+        self.clip_norm = self.clip_norm.item() if hasattr(self.clip_norm, "item") else self.clip_norm or 0.0
         if not isinstance(self.clip_norm, numbers.Real) or not 0 <= self.clip_norm < math.inf:
             raise ValueError(f"clip_norm is {self.clip_norm}, but must be a number from 0 (no clipping) on")
         self.skipped_steps, self.last_gradient_norm = 0, None
@@ -171,11 +175,11 @@ class Optimizer(torch.optim.Optimizer):
         for argument, names in self.settings.items():
             value = group[argument]
             if isinstance(names, str):
-                out[names] = float(value or 0)
+                out[names] = _as_number(argument, value or 0)
             elif not hasattr(value, "__len__") or len(value) != len(names):
                 raise ValueError(f"{argument} is {value}, but must be {len(names)} numbers")
             else:
-                out.update(zip(names, map(float, value)))
+                out.update((name, _as_number(argument, v)) for name, v in zip(names, value))
         return out
 
     def _slot(self, p, group, ordinal):
@@ -184,10 +188,11 @@ class Optimizer(torch.optim.Optimizer):
         key = (p.shape, *(str(group[k]) for k in _OWN), *(v == 0 for v in settings.values()))
         found = self._slots.get(p)
         if found is None or found[0] != key:
-            if found is not None and self.state.get(p):
+            new = key, _Slot(p, group, ordinal, self.rule, settings)
+            if found is not None and (self.state.get(p) or p in self._sums) and (found[0][0], found[1].rows) != (p.shape, new[1].rows):
                 raise ValueError(f"parameter {ordinal}: its shape, or preset, specs, min_elements, kind or a setting that decides which states "
-                                 "there are changed after the first step; make a new optimizer")
-            found = self._slots[p] = key, _Slot(p, group, ordinal, self.rule, settings)
+                                 "there are changed after the first step, or after fold_gradients(); make a new optimizer")
+            found = self._slots[p] = new
         return found[1]
 
     def add_param_group(self, param_group):
@@ -222,7 +227,7 @@ class Optimizer(torch.optim.Optimizer):
             raise ValueError(f"maximize is {group['maximize']!r}, but must be True or False")
         if isinstance(group["min_elements"], numbers.Integral) and group["min_elements"] < 0:
             raise ValueError(f"min_elements is {group['min_elements']}, but must be a whole number from 0 on")
-        _as_number(group, "last_lr")
+        _as_number("last_lr", group["last_lr"])
         if group["bf16_rounding"] not in ("sr", "rn"):
             raise ValueError(f"bf16_rounding is {group['bf16_rounding']!r}, but must be 'sr' or 'rn'")
         if not isinstance(group["seed"], numbers.Integral) or not 0 <= group["seed"] < 2**64:
@@ -259,13 +264,20 @@ class Optimizer(torch.optim.Optimizer):
 
     @torch.no_grad()
     def _apply(self, places):
+        with contextlib.ExitStack() as locks:  # no thread is amid a gradient
+            for _, _, p, g in places:
+                if isinstance(g, PackedGradient):
+                    locks.enter_context(p.lock if isinstance(p, PackedParameter) else g.lock)
+            self._apply_all(places)
+
+    def _apply_all(self, places):
         configs = {i: self._checked(group) for i, group in {id(group): group for _, group, _, _ in places}.items()}
         todo = []
         for ordinal, group, p, g in places:
             if g is None or (isinstance(g, PackedGradient) and g.is_empty):
                 continue
             if isinstance(g, PackedGradient) and g.is_part:
-                raise RuntimeError(f"parameter {ordinal} has a part of a gradient, because backward ended early; call zero_grad() first")
+                raise RuntimeError(ENDED_EARLY.format(ordinal))
             slot = self._slot(p, group, ordinal)
             if g is self._sums.get(p):
                 todo.append((ordinal, group, p, slot, g, (ACCUMULATOR, *g.memory.addresses, PLANNED), g.scale))
@@ -314,8 +326,7 @@ class Optimizer(torch.optim.Optimizer):
             state = self.state[p]
             if not state:
                 state.update(slot.new_state(p))
-            state["step"] += 1
-            step = int(state["step"])
+            step = int(state["step"]) + 1
             roles = [gradient]
             if isinstance(p, PackedParameter):
                 roles.append((PARAMETER, *p.memory.addresses, PLANNED))
@@ -339,12 +350,17 @@ class Optimizer(torch.optim.Optimizer):
             factor = clip * scale
             updates, held, _ = places.setdefault(where(here(p)), (_lpmm.Updates(), [], here(p).device))
             updates.add(slot.plan, configs[id(group)], roles, group["seed"], ordinal, step,
-                        -factor if group["maximize"] else factor, group["last_lr"])
+                        -factor if group["maximize"] else factor, float(group["last_lr"]))
             held.append((ordinal, g, step))
+        rooms = {place: torch.empty(updates.workspace_bytes(place), dtype=torch.uint8, device=device)
+                 for place, (updates, _, device) in places.items()}
+        for _, _, p, *_ in todo:  # nothing is refused from here on
+            self.state[p]["step"] += 1
+            if not p.is_inference():
+                torch.autograd.graph.increment_version(p)  # a backward that wanted it as it was says so
         failed = []
-        for place, (updates, held, device) in places.items():
-            room = torch.empty(updates.workspace_bytes(place), dtype=torch.uint8, device=device)
-            failed += [held[i][0] for i in updates.run(place, room.data_ptr() if room.numel() else 0)]
+        for place, (updates, held, _) in places.items():
+            failed += [held[i][0] for i in updates.run(place, _address(rooms[place]))]
         for p, local in copies:
             p.copy_(local)
         for _, held, _ in places.values():
@@ -380,7 +396,7 @@ class Optimizer(torch.optim.Optimizer):
             if p in self._hooks or not p.requires_grad or plain:
                 continue  # what autograd does by itself
             if accumulator == "none":
-                packed = self._sums[p] = AppliedGradient(p, _at_once(self, p, group, ordinal))
+                packed = self._sums[p] = AppliedGradient(p, _at_once(self, p, group, ordinal), self._lock)
             else:
                 packed = self._sums[p] = PackedGradient(p, slot.plan, group["seed"], ordinal)
             if self.state.get(p):
@@ -433,21 +449,22 @@ class Optimizer(torch.optim.Optimizer):
         for hook in self._optimizer_load_state_dict_pre_hooks.values():
             state_dict = hook(self, state_dict) or state_dict
         groups, states = state_dict.get("param_groups"), state_dict.get("state")
-        if not isinstance(states, dict) or not isinstance(groups, list) or not all("params" in g for g in groups):
+        if not isinstance(states, dict) or not isinstance(groups, (list, tuple)) or not all(isinstance(g, dict) and "params" in g for g in groups):
             raise ValueError("a state has 'state' and 'param_groups', and these 'params', as state_dict() gives them; this has "
                              f"{', '.join(map(repr, state_dict)) or 'nothing'}")
         sizes = [[len(g["params"]) for g in of] for of in (groups, self.param_groups)]
         if sizes[0] != sizes[1]:
             raise ValueError(f"the state has groups of {sizes[0]} parameters, and this optimizer of {sizes[1]}")
         saved_ids = [i for g in groups for i in g["params"]]
-        strange = list(states.keys() - set(saved_ids))
+        kinds = {type(i) for i in saved_ids}  # others may be of a whole model
+        strange = [i for i in states.keys() - set(saved_ids) if type(i) in kinds or str(i).isdigit()]
         if strange:
             raise ValueError(f"there is a state of {strange[0]!r}, which is none of the saved parameters {saved_ids[:3]}...")
         filled = []
         for mine, saved in zip(self.param_groups, groups):
             self._checked({**mine, **saved})
             for key in _OWN:
-                if key in saved and saved[key] != mine[key]:
+                if key in saved and (saved[key] or None) != (mine[key] or None):
                     raise ValueError(f"the state was saved with {key}={saved[key]!r}, and this optimizer has {key}={mine[key]!r}; "
                                      "make one like that")
             kept = {k: mine[k] for k in (*self.defaults, "param_names") if k in mine}
@@ -473,19 +490,25 @@ class Optimizer(torch.optim.Optimizer):
             hook(self)
 
     def _taken(self, p, slot, saved, ordinal):
+        if not isinstance(saved, dict):
+            raise ValueError(f"parameter {ordinal}: its state is {saved!r}, but must be a dictionary")
         state = slot.new_state(p)
         counts = any("variance" in k for k in state)  # others' momentum alone comes without the number of steps
         missing = {k for k in state if not k.startswith("compensation") and (counts or k != "step")}
         for key, value in saved.items():
             if value is None:  # of torch's SGD
                 continue
-            value = lpmm._typed(f"parameter {ordinal}: the state '{key}' is no tensor", torch.as_tensor, value)
-            if key == "step" and not _is_count(value):
-                raise ValueError(f"parameter {ordinal}: the state 'step' is {saved[key]!r}, but must be a number of steps below 2^24")
+            try:
+                value = torch.as_tensor(value)
+            except (TypeError, ValueError, RuntimeError):
+                raise TypeError(f"parameter {ordinal}: the state '{key}' is no tensor") from None
+            if key == "step":
+                if not _is_count(value):
+                    raise ValueError(f"parameter {ordinal}: the state 'step' is {saved[key]!r}, but must be a number of steps up to 2^24")
+                value = value.reshape(())
             role = self.torch_names.get(key, key)
-            low, high = _bounds(here(value)) if value.is_floating_point() and role in slot.states else (0, 0)
-            if not -2.0**120 <= low <= high <= 2.0**120 or "variance" in role and low < 0:
-                raise ValueError(f"parameter {ordinal}: the state '{key}' is NaN, infinite, above 2^120, or a variance below 0")
+            if value.is_floating_point() and role in slot.states and not _are_states(here(value), role):
+                raise ValueError(_NO_STATE.format(ordinal, key))
             missing.discard(key)
             if key in state and value.shape == state[key].shape and (key == "step" or value.dtype == state[key].dtype):
                 here(state[key]).copy_(part_of(value.detach(), state[key]))
@@ -500,12 +523,25 @@ class Optimizer(torch.optim.Optimizer):
             elif key in state:
                 raise ValueError(f"parameter {ordinal}: the state '{key}' is {value.dtype} of shape {tuple(value.shape)}, but "
                                  f"must be {state[key].dtype} of shape {tuple(state[key].shape)}")
-            elif key in self.torch_names or not value.abs().sum() == 0:
+            elif key in self.torch_names or (value.float() if value.is_floating_point() else value).count_nonzero():
                 raise ValueError(f"parameter {ordinal}: the saved state '{key}' is none of {type(self).__name__}'s, which has "
                                  f"{', '.join(state)}")
         if missing:
             raise ValueError(f"parameter {ordinal}: the saved state lacks {', '.join(sorted(missing))}; it has {', '.join(saved)}")
+        for role in slot.states:
+            if role in state and not all(_are_states(piece, role) for piece in self._pieces(p, slot, state, role)):
+                raise ValueError(_NO_STATE.format(ordinal, role))
         return state
+
+    def _pieces(self, p, slot, state, role):
+        """The values that codes and steps make, a piece after another."""
+        if state[role].is_floating_point():
+            return
+        for first in range(0, here(p).numel(), 2**20):
+            out = torch.empty(min(2**20, here(p).numel() - first), dtype=torch.float32, device=here(p).device)
+            _lpmm.decode(where(out), slot.plan, slot.states[role][0], _address(state[role]), _address(state.get(role + "_steps")), first,
+                         out.numel(), out.data_ptr(), False)
+            yield out
 
     def torch_state_dict(self):
         """The state as torch.optim's class of this name has it, in fp32; what that has no name for is under lpmm's."""
@@ -566,10 +602,10 @@ def _at_once(optimizer, p, group, ordinal):
         me = owner()
         if me is None:
             raise RuntimeError("the optimizer that takes these gradients is gone; call zero_grad() of the new one")
-        if ordinal in me._updated:
-            raise RuntimeError(f'parameter {ordinal} had a second gradient before step(); accumulator="none" is for one backward a step')
-        me._updated.add(ordinal)
         with me._lock:
+            if ordinal in me._updated:
+                raise RuntimeError(f'parameter {ordinal} had a second gradient before step(); accumulator="none" is for one backward a step')
             me._apply([(ordinal, group, parameter(), g)])
+            me._updated.add(ordinal)
 
     return apply

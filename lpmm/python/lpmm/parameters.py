@@ -8,10 +8,11 @@ import weakref
 import torch
 
 from . import _lpmm
-from .gradients import (PARAMETER, READERS, Memory, PackedGradient, check_alone, check_type, is_shared, on_values, read, views, where,
+from .gradients import (PARAMETER, READERS, Memory, PackedGradient, are_between, check_alone, check_type, on_values, read, views, where,
                         without_memory)
 
 _PANEL = 1 << 22  # elements of a weight that exist at once
+_NO_WEIGHT = "a weight is NaN, infinite or above 2^120, and cannot be packed"
 _kept = threading.local()
 
 
@@ -70,7 +71,7 @@ class PackedParameter(torch.Tensor):
         values = values.detach().to(self.device, torch.float32).contiguous()
         if not _lpmm.encode(where(values), self.plan, PARAMETER, *self.memory.addresses, values.data_ptr(), False, seed, ordinal,
                             self.memory.copies):
-            raise ValueError("a weight is NaN, infinite or above 2^120, and cannot be packed")
+            raise ValueError(_NO_WEIGHT)
         self.memory.copies += 1
         return self
 
@@ -94,7 +95,6 @@ class PackedParameter(torch.Tensor):
         width = self.shape[1]
         return self.decode(first * width, _room("panel", self, _decoded(dtype), rows, width)).to(dtype)
 
-    is_shared = is_shared
 
     def take_gradient(self, part, first):
         """Under the lock: adds the gradient of some rows, from one on, to the packed sum, or else to a float gradient."""
@@ -166,6 +166,8 @@ class PackedParameter(torch.Tensor):
     def take(self, values):
         if not isinstance(values, PackedParameter) or values.spec != self.spec or values.shape != self.shape:
             values = values.dequantize() if isinstance(values, PackedParameter) else torch.as_tensor(values)
+            if not are_between(values, -2.0**120, 2.0**120):  # nothing is changed
+                raise ValueError(_NO_WEIGHT)
             return self.assign(values.float().expand(self.shape))
         self.memory.codes.copy_(values.memory.codes)
         self.memory.steps.copy_(values.memory.steps)

@@ -1,5 +1,5 @@
 """The optimizers: torch's arguments and defaults, bitsandbytes' where torch has none, and the rule's settings that they are."""
-from .optimizer import Optimizer
+from .optimizer import Optimizer, _as_number
 
 _EXP = {"exp_avg": "momentum", "exp_avg_sq": "variance"}
 _BUFFER = {"momentum_buffer": "momentum"}
@@ -13,6 +13,11 @@ def _same(*names):
 class Adam(Optimizer):
     rule, torch_names, settings = "adam", _EXP, {**_BETAS, **_same("update_clip")}
     arguments = dict(lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, amsgrad=False, update_clip=0.0)
+
+    def _settings(self, group):
+        if self.rule == "adam" and group.get("decoupled_weight_decay") and group["weight_decay"]:
+            raise ValueError("the state is of an AdamW (decoupled_weight_decay), whose decay Adam does not have; take lpmm.AdamW")
+        return super()._settings(group)
 
 
 class AdamW(Adam):
@@ -95,8 +100,10 @@ class Adafactor(Optimizer):
                      relative_step=True)
 
     def _settings(self, group):
-        eps = tuple(2.0**-46 if e is None else e for e in group["eps"])
-        return super()._settings({**group, "beta2_decay": -group["beta2_decay"], "eps": eps})
+        eps = group["eps"]
+        if isinstance(eps, (list, tuple)):
+            eps = tuple(2.0**-46 if e is None else e for e in eps)
+        return super()._settings({**group, "beta2_decay": -_as_number("beta2_decay", group["beta2_decay"]), "eps": eps})
 
 
 class Muon(Optimizer):
@@ -112,7 +119,7 @@ class Muon(Optimizer):
 
     def _settings(self, group):
         for name in ("ns_coefficients", "eps"):
-            if group[name] != self.arguments[name]:
+            if (tuple(group[name]) if isinstance(group[name], list) else group[name]) != self.arguments[name]:
                 raise ValueError(f"{name} is {group[name]}, but lpmm's Muon has {self.arguments[name]} alone")
         matches = {None: False, "original": False, "match_rms_adamw": True}
         if group["adjust_lr_fn"] not in matches:
