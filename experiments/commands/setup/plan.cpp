@@ -203,8 +203,8 @@ harm). With --ranks they are of one rank.
 Examples:
   lpmm plan resnet20_cifar10 --preset lpmm
   lpmm plan resnet20_cifar10 --preset lpmm-min --set train.batch=512 --json
-  lpmm plan gpt2_124m --preset lpmm-min --ranks 4
-  lpmm plan gpt2_124m --preset lpmm-min --ranks 8 --stage 3 --bandwidth 100
+  lpmm plan gpt2_124m --preset lpmm-min --set train.microbatches=4 --ranks 4
+  lpmm plan gpt2_124m --set train.batch=8 --set train.microbatches=8 --ranks 8 --stage 3 --bandwidth 10
   lpmm plan --init runs/minilm --set data.path=reviews.csv)");
   on_selected(*command, action, o, run_plan);
 }
